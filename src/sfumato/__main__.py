@@ -1,0 +1,6 @@
+"""`python -m sfumato` is `sfumato`."""
+
+from sfumato.cli import main
+
+if __name__ == "__main__":
+    main()

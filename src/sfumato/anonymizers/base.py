@@ -1,0 +1,68 @@
+"""What an anonymizer is: a pure function from video to video that says what clips it was made for."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from sfumato.errors import SfumatoError
+
+
+@dataclass(frozen=True)
+class ClipSpec:
+    """The clips an anonymizer was made for. `None` means "any": a blur works on one frame of any size.
+
+    length: frames per clip; size: (height, width); frame_step: every n-th frame of the video is taken.
+    """
+
+    length: int | None = None
+    size: tuple[int, int] | None = None
+    frame_step: int = 1
+
+
+@dataclass(frozen=True)
+class Knob:
+    """A strength that can be moved at deployment without retraining.
+
+    >>> Knob("factor", 4, low=1, high=64, summary="how many times smaller").check(8)
+    8.0
+    """
+
+    name: str
+    default: float
+    low: float
+    high: float
+    summary: str = ""
+
+    def check(self, value: float) -> float:
+        """`value` as a float, or a SfumatoError that names the range."""
+        if not self.low <= value <= self.high:
+            raise SfumatoError(f"{self.name} = {value:g} is out of range", f"use {self.low:g} to {self.high:g}")
+        return float(value)
+
+
+class Anonymizer(nn.Module, ABC):
+    """f_A: `forward(video)` maps (B, T, C, H, W), RGB in [0, 1], to the same shape and range.
+
+    Independent of batch-mates and deterministic in eval mode. `knobs[0]`, where there is one, is what
+    `--strength` moves. `needs_people` says that `forward` also takes `people`, a (B, T, 1, H, W) mask of
+    where people are, and refuses to work without one. `settings()` is what `save` writes: constructor arguments.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    spec: ClipSpec = ClipSpec()
+    knobs: ClassVar[tuple[Knob, ...]] = ()
+    needs_people: ClassVar[bool] = False
+
+    def settings(self) -> Mapping[str, float | int | str | bool]:
+        """The constructor's arguments that make this anonymizer again (weights aside)."""
+        return {knob.name: getattr(self, knob.name) for knob in self.knobs}
+
+    @abstractmethod
+    def forward(self, video: Tensor) -> Tensor:
+        """(B, T, C, H, W) in [0, 1] to the same."""

@@ -1,0 +1,32 @@
+"""`pixelate`: a mosaic of flat blocks."""
+
+from __future__ import annotations
+
+from torch import Tensor
+from torch.nn import functional
+
+from sfumato.anonymizers.base import Anonymizer, Knob
+
+BLOCK = Knob("block", 8.0, low=1.0, high=256.0, summary="side of a mosaic block in pixels")
+
+
+class Pixelate(Anonymizer):
+    """Fills each `block`×`block` square with its mean colour; blocks cut by the border average what is there.
+
+    >>> Pixelate(block=8)(video)  # 112×112 frames of 14×14 flat squares
+    """
+
+    name = "pixelate"
+    summary = "a mosaic: every block takes its mean colour"
+    knobs = (BLOCK,)
+
+    def __init__(self, block: float = BLOCK.default) -> None:
+        super().__init__()
+        self.block = round(BLOCK.check(block))
+
+    def forward(self, video: Tensor) -> Tensor:
+        """(B, T, C, H, W) to the same shape."""
+        height, width = video.shape[-2:]
+        means = functional.avg_pool2d(video.flatten(0, 1), self.block, ceil_mode=True)
+        mosaic = means.repeat_interleave(self.block, dim=-2).repeat_interleave(self.block, dim=-1)
+        return mosaic[..., :height, :width].clamp(0, 1).reshape(video.shape)

@@ -1,0 +1,206 @@
+"""Anonymizers by name, from a folder and into a folder: a JSON of settings beside a safetensors file of weights.
+
+Nothing in such a folder is ever run. The JSON names a registered anonymizer and its settings; the weights are
+read by safetensors, which knows numbers only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from sfumato.anonymizers.base import Anonymizer
+from sfumato.anonymizers.catalogue import ANONYMIZERS
+from sfumato.anonymizers.settings import Setting, check_settings, default_settings, format_name, parse_name
+from sfumato.errors import SfumatoError
+from sfumato.registry import unknown_name
+
+CONFIG = "config.json"
+WEIGHTS = "model.safetensors"
+NAME_A_FOLDER = f"name a folder that holds {CONFIG} and {WEIGHTS}"
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+
+
+def load(source: str | Path, *, strength: float | None = None, **settings: Setting) -> Anonymizer:
+    """The anonymizer of that name, folder or Hugging Face Hub id, in eval mode.
+
+    A name or a folder may carry settings (`downsample:factor=16`). `strength` moves the first knob. Of an
+    anonymizer that comes from a folder or the Hub only the knobs can be set: its weights fix the rest.
+
+    >>> load("downsample", strength=16)(video)
+    >>> load("runs/spact/anonymizer")(video)
+    """
+    text = str(source)
+    name, inline = (text, {}) if Path(text).is_dir() else parse_name(text)
+    wanted = {**inline, **settings}
+    if name in ANONYMIZERS:
+        kind = _kind(name)
+        return _build(kind, {**wanted, **_strength(kind, strength)}).eval()
+    return _load_folder(_find_folder(name), strength, wanted).eval()
+
+
+def save(anonymizer: Anonymizer, folder: str | Path) -> Path:
+    """Write `anonymizer` into `folder`, beside whatever else lies there, and return the folder.
+
+    The settings are written last and carry the checksum of the weights, so that a save that was cut short is
+    noticed when it is loaded, never taken for whole.
+
+    >>> save(load("blur", strength=4), "my-blur")
+    """
+    from safetensors.torch import save as to_bytes
+
+    _kind(anonymizer.name)  # what is not registered could not be loaded again
+    folder = Path(folder)
+    # clones, because safetensors refuses tensors that share memory
+    weights = to_bytes({key: value.detach().cpu().contiguous().clone() for key, value in _state(anonymizer)})
+    config = {
+        "anonymizer": anonymizer.name,
+        "settings": dict(anonymizer.settings()),
+        "weights_sha256": hashlib.sha256(weights).hexdigest(),
+    }
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _replace(folder / WEIGHTS, weights)
+        _replace(folder / CONFIG, (json.dumps(config, indent=2) + "\n").encode())
+    except OSError as error:
+        raise SfumatoError(
+            f"cannot write to '{folder}' ({error.strerror})", "free some space or choose another folder"
+        ) from error
+    return folder
+
+
+def label(anonymizer: Anonymizer) -> str:
+    """A short stable name, the same for equal anonymizers: settings that differ from the default, and which weights.
+
+    Without weights it is what `load` takes.
+
+    >>> label(load("downsample", strength=16))
+    'downsample:factor=16'
+    """
+    defaults = default_settings(type(anonymizer))
+    changed = {key: value for key, value in anonymizer.settings().items() if value != defaults[key]}
+    name = format_name(anonymizer.name, changed)
+    return f"{name}@{fingerprint(anonymizer)[:8]}" if _state(anonymizer) else name
+
+
+def fingerprint(anonymizer: Anonymizer) -> str:
+    """SHA-256 of name, settings and weights: what a cached result belongs to.
+
+    >>> fingerprint(load("blur")) == fingerprint(load("blur", strength=8))  # 8 is the default
+    True
+    """
+    digest = hashlib.sha256(json.dumps([anonymizer.name, dict(anonymizer.settings())], sort_keys=True).encode())
+    for key, value in _state(anonymizer):
+        digest.update(f"\n{key} {value.dtype} {tuple(value.shape)}\n".encode())
+        digest.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _state(anonymizer: Anonymizer) -> list[tuple[str, Tensor]]:
+    return sorted(anonymizer.state_dict().items())
+
+
+def _kind(name: str) -> type[Anonymizer]:
+    return cast(type[Anonymizer], ANONYMIZERS.find(name).make)
+
+
+def _build(kind: type[Anonymizer], settings: Mapping[str, Any]) -> Anonymizer:
+    return kind(**check_settings(kind, settings))
+
+
+def _strength(kind: type[Anonymizer], strength: float | None) -> dict[str, float]:
+    if strength is None:
+        return {}
+    if not kind.knobs:
+        raise SfumatoError(f"{kind.name} has no strength to set", "leave --strength out")
+    return {kind.knobs[0].name: strength}
+
+
+def _find_folder(name: str) -> Path:
+    """The local folder, or the Hub's files brought here: `org/name` that is no folder is taken for a Hub id."""
+    if (folder := Path(name)).is_dir():
+        return folder
+    if folder.exists():
+        raise SfumatoError(f"'{name}' is a file", NAME_A_FOLDER)
+    if HUB_ID.fullmatch(name):
+        return _download(name)
+    if os.sep in name:
+        raise SfumatoError(f"there is no folder '{name}'", NAME_A_FOLDER)
+    raise unknown_name("anonymizer", name, ANONYMIZERS.names())
+
+
+def _download(hub_id: str) -> Path:
+    import huggingface_hub
+
+    try:
+        return Path(huggingface_hub.snapshot_download(hub_id, allow_patterns=[CONFIG, WEIGHTS]))
+    except (OSError, ValueError) as error:
+        raise SfumatoError(
+            f"'{hub_id}' is no folder here and could not be had from the Hugging Face Hub ({type(error).__name__})",
+            "check the spelling and the network, or download it and name the folder",
+        ) from error
+
+
+def _load_folder(folder: Path, strength: float | None, wanted: Mapping[str, Setting]) -> Anonymizer:
+    name, saved, checksum = _read_config(folder / CONFIG)
+    kind = _kind(name)
+    knobs = [knob.name for knob in kind.knobs]
+    for key in wanted:
+        if key not in knobs:
+            raise SfumatoError(f"'{key}' of '{folder}' cannot be set", f"what can: {', '.join(knobs) or 'nothing'}")
+    anonymizer = _build(kind, {**saved, **wanted, **_strength(kind, strength)})
+    _fill(anonymizer, folder / WEIGHTS, checksum)
+    return anonymizer
+
+
+def _read_config(path: Path) -> tuple[str, dict[str, Any], str | None]:
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SfumatoError(f"cannot read '{path}'", NAME_A_FOLDER) from error
+    except (ValueError, RecursionError) as error:
+        raise SfumatoError(f"'{path}' is not valid JSON", "save the anonymizer again") from error
+    match config:
+        case {"anonymizer": str(name), "settings": dict(settings)}:
+            return name, settings, config.get("weights_sha256")
+    raise SfumatoError(
+        f"'{path}' does not describe an anonymizer", 'it needs "anonymizer": a name and "settings": an object'
+    )
+
+
+def _fill(anonymizer: Anonymizer, path: Path, checksum: str | None) -> None:
+    from safetensors import SafetensorError
+    from safetensors.torch import load as from_bytes
+
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise SfumatoError(f"cannot read '{path}'", NAME_A_FOLDER) from error
+    if checksum is not None and hashlib.sha256(content).hexdigest() != checksum:
+        raise SfumatoError(f"'{path}' is not the file that {CONFIG} was saved with", "save or download it again")
+    try:
+        anonymizer.load_state_dict(from_bytes(content))
+    except SafetensorError as error:
+        raise SfumatoError(f"'{path}' is not a safetensors file", "no other format is read: save it again") from error
+    except RuntimeError as error:
+        raise SfumatoError(
+            f"the weights in '{path}' do not fit {anonymizer.name} with these settings", "save or download it again"
+        ) from error
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write `content` so that `path` holds either the old or the new bytes, whatever happens."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        part.write_bytes(content)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

@@ -1,0 +1,284 @@
+"""The one wrapper that runs any anonymizer over a video of any size and length, in constant memory, failing closed."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import reduce
+from itertools import chain, islice
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from sfumato.anonymizers.base import Anonymizer
+from sfumato.anonymizers.detectors import Detector
+from sfumato.errors import SfumatoError
+from sfumato.video.decode import Frame, probe, read_frames
+from sfumato.video.encode import VideoWriter
+
+FindPeople = Callable[[Tensor], Tensor]
+
+# How far outside [0, 1] an output may be by rounding alone.
+TOLERANCE = 1e-3
+# Frames are taken together up to these limits: enough to keep the cores busy, little enough to stay small.
+BATCH_FRAMES = 16
+BATCH_PIXELS = 2**22
+
+
+@dataclass(frozen=True)
+class Anonymized:
+    """What `anonymize_file` wrote: how many frames, how long they last, and what the user should know.
+
+    frames_without_people: in how many the detector itself found nobody, be they covered by what was found in their
+    neighbours or not; None where no detector was needed.
+    """
+
+    frames: int
+    seconds: float
+    warnings: tuple[str, ...] = ()
+    frames_without_people: int | None = None
+
+
+def anonymize_file(
+    anonymizer: Anonymizer,
+    source: str | Path,
+    target: str | Path,
+    *,
+    audio: Literal["drop", "keep"] = "drop",
+    device: str | torch.device = "cpu",
+    people: FindPeople | None = None,
+    progress: Callable[[int, int | None], None] | None = None,
+) -> Anonymized:
+    """Anonymize the video file `source` into `target`, which appears only when it is whole.
+
+    The output has a constant rate, the source's average one, and the source's timing. Of a damaged source the readable
+    part is anonymized and written, with a line in `warnings`: every picture in the output is anonymized all the same,
+    and what is left of a broken recording is worth having. A source without one readable frame is a SfumatoError.
+    A detector that found nobody at all is a line in `warnings` too, not an error: an empty room is a lawful video.
+    progress: called with (frames done, frames in all or None) after each frame.
+
+    >>> anonymize_file(load("blur"), "street.mp4", "street-blurred.mp4")  # doctest: +SKIP
+    Anonymized(frames=332, seconds=11.08, warnings=(), frames_without_people=None)
+    """
+    if Path(target).exists() and Path(source).exists() and Path(target).samefile(source):
+        raise SfumatoError(f"'{target}' is the source itself", "name another file to write")
+    search = _search(anonymizer, people)
+    info = probe(source)
+    warnings: list[str] = []
+    keep = audio == "keep" and info.has_audio
+    if audio == "keep" and not info.has_audio:
+        warnings.append(f"'{source}' has no sound to keep")
+    frames = read_frames(source, fps=info.fps, warn=warnings.append)
+    stream = _anonymized(anonymizer, frames, torch.device(device), search)
+    size = (info.height, info.width)
+    with VideoWriter(target, info.fps, size, audio_from=source if keep else None) as writer:
+        for frame in stream:
+            writer.write(frame)
+            if progress is not None:
+                progress(writer.frames, info.frames)
+    empty = None if search is None else search.empty
+    if empty == writer.frames:
+        warnings.append(f"no person was found in any frame of '{source}': the video is written as it was, check it")
+    return Anonymized(writer.frames, float(writer.frames / info.fps), tuple(warnings), empty)
+
+
+def anonymize_stream(
+    anonymizer: Anonymizer,
+    frames: Iterable[Frame],
+    *,
+    device: str | torch.device = "cpu",
+    people: FindPeople | None = None,
+) -> Iterator[Frame]:
+    """Anonymize frames, uint8 (H, W, 3) RGB, one for one, with a memory that does not grow with their number.
+
+    An anonymizer of single frames gets small batches. One of clips gets windows of length·frame_step frames, each
+    dealt out to frame_step interleaved clips; windows overlap by half and fade into each other linearly, and the last
+    one is filled up with the last frame. Frames are resized to the anonymizer's size and back (bilinear, antialiased).
+    people: float (1, T, 3, H, W) at the frames' own size to a mask (1, T, 1, H, W), for anonymizers that need one.
+    A `Detector` holds its regions over the whole video; any other function sees a few frames at a time, and its masks
+    are taken as they are.
+    The anonymizer is put into eval mode and onto `device`, and stays so. It fails closed: an output of another shape,
+    not finite or outside [0, 1] raises a SfumatoError; nothing but the anonymizer's own output is ever passed on.
+
+    >>> blurred = list(anonymize_stream(load("blur"), read_frames("street.mp4")))  # doctest: +SKIP
+    """
+    return _anonymized(anonymizer, frames, torch.device(device), _search(anonymizer, people))
+
+
+class _Search:
+    """Looks for people in every frame by itself, and counts the frames in which it found nobody.
+
+    hold: for how many frames before and after its own a region must stay hidden.
+    """
+
+    def __init__(self, people: FindPeople) -> None:
+        self.find, self.hold, self.empty = people, 0, 0
+        if isinstance(people, Detector):
+            self.find, self.hold = people.detect, people.temporal_hold
+
+    @torch.inference_mode()
+    def __call__(self, video: Tensor) -> Tensor:
+        """uint8 (T, 3, H, W) to a mask, float (T, 1, H, W)."""
+        mask = self.find(video[None] / 255).float().to(video.device)
+        _check("the detector's mask", mask, (1, len(video), 1, *video.shape[2:]))
+        self.empty += int((mask[0] == 0).flatten(1).all(dim=1).sum())
+        return mask[0]
+
+
+def _search(anonymizer: Anonymizer, people: FindPeople | None) -> _Search | None:
+    """The search for people, if this anonymizer needs one."""
+    if not anonymizer.needs_people:
+        return None
+    if people is None:
+        raise SfumatoError(
+            f"'{anonymizer.name}' hides people and needs a detector to find them",
+            "choose a detector, or an anonymizer of whole frames",
+        )
+    return _Search(people)
+
+
+def _anonymized(
+    anonymizer: Anonymizer, frames: Iterable[Frame], device: torch.device, search: _Search | None
+) -> Iterator[Frame]:
+    iterator = iter(frames)
+    first = next(iterator, None)
+    if first is None:
+        return
+    anonymizer.to(device)
+    size = first.shape[:2]
+    together = max(1, min(BATCH_FRAMES, BATCH_PIXELS // (size[0] * size[1])))
+    clips = _clips(chain([first], iterator), together, size, anonymizer.spec.size, device, search)
+    if search is not None and search.hold:
+        clips = _stacked(_held(chain.from_iterable(clips), search.hold), together)
+    length, step = anonymizer.spec.length, anonymizer.spec.frame_step
+    outputs = _windowed(anonymizer, clips, length, step) if length else (_run(anonymizer, clip) for clip in clips)
+    for output in outputs:
+        # Frame by frame: at full size a whole window in floats would be many times larger than its source.
+        for frame in output:
+            picture = _resized(frame[None], size)[0].clamp(0, 1)
+            yield (picture * 255).round().to(torch.uint8).permute(1, 2, 0).cpu().numpy()
+
+
+def _clips(
+    frames: Iterator[Frame],
+    together: int,
+    size: tuple[int, int],
+    model_size: tuple[int, int] | None,
+    device: torch.device,
+    search: _Search | None,
+) -> Iterator[Tensor]:
+    """Frames in small batches, searched for people at their own size, then resized to the anonymizer's.
+
+    uint8 (T, 3, H, W), a quarter of the memory of floats; with a search (T, 4, H, W), the last channel its mask.
+    """
+    while batch := list(islice(frames, together)):
+        if any(frame.shape != (*size, 3) or frame.dtype != np.uint8 for frame in batch):
+            raise SfumatoError("the frames are not all uint8 of one size", f"give every frame as {(*size, 3)}")
+        video = torch.from_numpy(np.stack(batch)).to(device).permute(0, 3, 1, 2).contiguous()
+        mask = None if search is None else search(video)
+        if model_size is not None and model_size != size:
+            video = (_resized(video / 255, model_size).clamp(0, 1) * 255).round().to(torch.uint8)
+            # A pixel is a person's where any of the pixels it stands for is.
+            mask = None if mask is None else functional.adaptive_max_pool2d(mask, model_size)
+        if mask is not None:
+            # Rounded up: what is a person's in the least stays so.
+            video = torch.cat([video, (mask.clamp(0, 1) * 255).ceil().to(torch.uint8)], dim=1)
+        yield video
+
+
+def _held(frames: Iterator[Tensor], hold: int) -> Iterator[Tensor]:
+    """Frames (4, H, W), each mask joined with those of `hold` frames before and after it: what `detectors.hold` does.
+
+    At most hold + 1 pictures and 2·hold + 1 masks are kept, whatever batches the frames came in.
+    """
+    pictures: deque[Tensor] = deque()
+    masks: deque[Tensor] = deque()
+
+    def give() -> Tensor:
+        while len(masks) > hold + len(pictures):
+            masks.popleft()
+        return torch.cat([pictures.popleft(), reduce(torch.maximum, masks)])
+
+    for frame in frames:
+        pictures.append(frame[:3])
+        masks.append(frame[3:].clone())  # its own memory, so that the picture can go before the mask does
+        if len(pictures) > hold:
+            yield give()
+    while pictures:
+        yield give()
+
+
+def _stacked(frames: Iterator[Tensor], together: int) -> Iterator[Tensor]:
+    while batch := list(islice(frames, together)):
+        yield torch.stack(batch)
+
+
+@torch.inference_mode()
+def _run(anonymizer: Anonymizer, clip: Tensor) -> Tensor:
+    """A clip as `_clips` gives it to float (T, 3, H, W) in [0, 1], checked."""
+    # Set anew each time: between two batches the caller may have gone on training.
+    anonymizer.eval()
+    video = clip[None, :, :3] / 255
+    output = anonymizer(video, people=clip[None, :, 3:] / 255) if anonymizer.needs_people else anonymizer(video)
+    _check(f"the output of '{anonymizer.name}'", output, tuple(video.shape))
+    return output[0].float()
+
+
+def _windowed(anonymizer: Anonymizer, clips: Iterator[Tensor], length: int, step: int) -> Iterator[Tensor]:
+    """Half-overlapping windows of length·step frames, faded into each other: float (T, 3, H, W), as many as came."""
+    span = length * step
+    overlap = span // 2
+    hop = span - overlap
+    previous: Tensor | None = None
+    for window, is_last in _windows(clips, span, hop):
+        filled = window[torch.arange(span, device=window.device).clamp(max=len(window) - 1)]
+        output = _run_phases(anonymizer, filled, step)
+        if previous is not None:
+            rising = (torch.arange(1, overlap + 1, device=output.device) / (overlap + 1)).view(-1, 1, 1, 1)
+            output = torch.cat([torch.lerp(previous, output[:overlap], rising), output[overlap:]])
+        yield output[: len(window)] if is_last else output[:hop]
+        previous = output[hop:]
+
+
+def _windows(clips: Iterator[Tensor], span: int, hop: int) -> Iterator[tuple[Tensor, bool]]:
+    """Windows of `span` frames every `hop` frames, the last one maybe shorter, each with whether it is the last."""
+    held: Tensor | None = None
+    for clip in clips:
+        held = clip if held is None else torch.cat([held, clip])
+        # One frame more than a window is needed to know that it is not the last.
+        while len(held) > span:
+            yield held[:span], False
+            held = held[hop:]
+    if held is not None:
+        yield held, True
+
+
+def _run_phases(anonymizer: Anonymizer, window: Tensor, step: int) -> Tensor:
+    """The interleaved clips of a window, one after the other, put back in order."""
+    phases = [_run(anonymizer, window[phase::step]) for phase in range(step)]
+    return torch.stack(phases, dim=1).flatten(0, 1)
+
+
+def _resized(video: Tensor, size: tuple[int, int]) -> Tensor:
+    """(T, C, H, W) to `size`."""
+    if tuple(video.shape[-2:]) == tuple(size):
+        return video
+    return functional.interpolate(video, size=size, mode="bilinear", antialias=True)
+
+
+def _check(what: str, values: Tensor, expected: tuple[int, ...]) -> None:
+    """Raise unless `values` has the shape and lies in [0, 1]; NaN fails every comparison and so is caught too."""
+    if tuple(values.shape) != expected:
+        raise SfumatoError(
+            f"{what} has shape {tuple(values.shape)}, not {expected}", "stopped, so that nothing unhidden gets out"
+        )
+    low, high = values.aminmax()
+    if not (low >= -TOLERANCE and high <= 1 + TOLERANCE):
+        raise SfumatoError(
+            f"{what} is not within [0, 1] ({low:g} to {high:g})", "stopped, so that nothing unhidden gets out"
+        )

@@ -1,0 +1,195 @@
+"""The one command, `sfumato`. Heavy imports happen inside the commands, so that `--help` answers at once."""
+
+from __future__ import annotations
+
+import errno
+import json
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sfumato.errors import SfumatoError
+
+if TYPE_CHECKING:
+    from sfumato.commands.judge import Judged
+
+app = typer.Typer(
+    help="Train, attack, certify and deploy video anonymizers: who a person is dissolves, what they do stays.",
+    no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
+)  # fmt: skip
+
+DeviceOption = Annotated[str, typer.Option("--device", help="auto, cpu or cuda")]
+JsonOption = Annotated[Path | None, typer.Option("--json", help="also write the result as JSON to this file")]
+ReportOption = Annotated[Path | None, typer.Option("--report", help="also write a self-contained HTML page")]
+SeedsOption = Annotated[int, typer.Option("--seeds", min=1, help="how many times everything is trained")]
+RunsOption = Annotated[Path, typer.Option("--runs", help="where finished trainings are kept and reused from")]
+
+
+class Listed(str, Enum):
+    methods = "methods"
+    anonymizers = "anonymizers"
+    datasets = "datasets"
+    recognizers = "recognizers"
+    attacks = "attacks"
+    protocols = "protocols"
+
+
+class Audio(str, Enum):
+    drop = "drop"
+    keep = "keep"
+
+
+class Suite(str, Enum):
+    quick = "quick"
+    full = "full"
+
+
+class DetectorName(str, Enum):
+    faces = "faces"
+    people = "people"
+
+
+@app.command("list")
+def list_command(
+    what: Listed, as_json: Annotated[bool, typer.Option("--json", help="an array of {name, summary}")] = False
+) -> None:
+    """What there is: methods, anonymizers, data sets, recognizers, attacks, protocols."""
+    from sfumato.commands.listing import inventory
+
+    rows = [{"name": name, "summary": summary} for name, summary in inventory(what.value)]
+    if as_json:
+        print(json.dumps(rows, ensure_ascii=False, indent=1))
+        return
+    from rich.table import Table
+
+    from sfumato.commands.console import out
+
+    table = Table("name", "summary", box=None, header_style="bold")
+    for row in rows:
+        table.add_row(row["name"], row["summary"])
+    out.print(table if rows else f"no {what.value} yet")
+
+
+@app.command()
+def anonymize(
+    sources: Annotated[list[str], typer.Argument(help="files, folders or globs", metavar="SOURCE...")],
+    output: Annotated[Path | None, typer.Option("-o", "--out", help="a file for one video, a folder for more")] = None,
+    using: Annotated[str, typer.Option("--with", help="an anonymizer's name or folder")] = "blur",
+    strength: Annotated[float | None, typer.Option(help="moves the anonymizer's first knob")] = None,
+    audio: Annotated[Audio, typer.Option(help="sound tells who speaks: dropped unless kept")] = Audio.drop,
+    detector: Annotated[
+        DetectorName | None, typer.Option(help="finds whom to hide, for the *-people anonymizers")
+    ] = None,
+    checkpoint: Annotated[str | None, typer.Option(help="the detector's Hugging Face folder or id")] = None,
+    overwrite: Annotated[bool, typer.Option(help="replace outputs that exist")] = False,
+    device: DeviceOption = "auto",
+) -> None:
+    """Write anonymized copies of videos. Sound and metadata are dropped; nothing unobscured is ever written."""
+    from sfumato.commands.anonymize import anonymize_videos
+
+    anonymize_videos(
+        sources, output, using, strength=strength, audio=audio.value, detector=detector.value if detector else None,
+        checkpoint=checkpoint, overwrite=overwrite, device=device,
+    )  # fmt: skip
+
+
+@app.command()
+def judge(
+    anonymizers: Annotated[
+        list[str], typer.Argument(help="names (downsample:factor=16) or folders", metavar="ANONYMIZER...")
+    ],
+    data: Annotated[
+        str, typer.Option("--data", help="theatre, theatre:small, manifest:PATH/index.csv, folder:PATH")
+    ] = "theatre:small",
+    protocol: Annotated[str, typer.Option("--protocol", help="see `sfumato list protocols`")] = "known",
+    seeds: SeedsOption = 1,
+    models: Annotated[str, typer.Option(help="tiny (a laptop) or standard (a GPU); auto: by the device")] = "auto",
+    epochs: Annotated[int | None, typer.Option(min=1, help="epochs of every training")] = None,
+    attack: Annotated[list[str] | None, typer.Option("--attack", help="only these; repeat to name several")] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="stop at the first bad row of your own data")] = False,
+    json_file: JsonOption = None,
+    report: ReportOption = None,
+    runs: RunsOption = Path("runs"),
+    device: DeviceOption = "auto",
+) -> None:
+    """Judge frozen anonymizers: fresh action and attack models are trained on anonymized video, raw always beside."""
+    from sfumato.commands.judge import judge_anonymizers
+
+    judged = judge_anonymizers(
+        anonymizers, data, protocol=protocol, seeds=seeds, models=models, epochs=epochs, attacks=attack, strict=strict,
+        runs=runs, device=device,
+    )  # fmt: skip
+    _show(judged, json_file, report)
+
+
+@app.command()
+def benchmark(
+    suite: Annotated[Suite, typer.Option(help="quick: minutes on a laptop; full: hours on a GPU")] = Suite.quick,
+    seeds: SeedsOption = 1,
+    json_file: JsonOption = None,
+    report: ReportOption = None,
+    runs: RunsOption = Path("runs"),
+    device: DeviceOption = "auto",
+) -> None:
+    """Every training-free anonymizer before the same judge, in one table."""
+    from sfumato.commands.judge import run_suite
+
+    _show(run_suite(suite.value, seeds=seeds, runs=runs, device=device), json_file, report)
+
+
+@app.command()
+def demo(
+    folder: Annotated[Path, typer.Option("--out", help="where the pictures, videos and the report go")] = Path("demo"),
+    device: DeviceOption = "cpu",
+) -> None:
+    """The whole story on embedded data, in minutes, on a laptop."""
+    from sfumato.commands.demo import run_demo
+
+    run_demo(folder, device)
+
+
+@app.command()
+def doctor() -> None:
+    """What this machine has, what is missing, and how to get it."""
+    from sfumato.commands.doctor import examine_machine
+
+    if not examine_machine():
+        raise typer.Exit(2)
+
+
+def _show(judged: Judged, json_file: Path | None, report: Path | None) -> None:
+    from sfumato.commands.console import out
+    from sfumato.report import render_table, write_report
+
+    out.print(render_table(judged.result))
+    if json_file:
+        judged.result.save(json_file)
+        out.print(f"result: {json_file}", highlight=False)
+    if report:
+        write_report(judged.result, report, strips=judged.strips())
+        out.print(f"report: {report}", highlight=False)
+
+
+def main() -> None:
+    """Run the command; a mistake the user can mend is one line and exit code 2, never a traceback."""
+    try:
+        app()
+    except SfumatoError as error:
+        _fail(str(error))
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            _fail("no space left on the disk: free some and run again")
+        if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
+            _fail(f"not allowed to write '{error.filename}': choose another place")
+        raise
+    except KeyboardInterrupt:
+        print("stopped: finished parts are kept, run the same command to go on", file=sys.stderr)
+        sys.exit(130)
+
+
+def _fail(message: str) -> None:
+    print(f"error: {message}", file=sys.stderr)
+    sys.exit(2)

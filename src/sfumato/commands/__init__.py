@@ -1,0 +1,1 @@
+"""What each command does, one file each; `cli.py` only declares their options."""

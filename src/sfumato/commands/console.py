@@ -1,0 +1,61 @@
+"""What the command shows while it works: bars on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import (  # fmt: skip
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+# Off a terminal there is no width to ask for: 100 columns hold every table without folding.
+out = Console(width=None if sys.stdout.isatty() else 100)
+err = Console(stderr=True)
+
+
+def bars() -> Progress:
+    """The one look of all progress bars, on standard error, so that standard output stays clean for results."""
+    return Progress(
+        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(),
+        TimeElapsedColumn(), TextColumn("eta"), TimeRemainingColumn(), TextColumn("[dim]{task.fields[status]}"),
+        console=err, transient=True,
+    )  # fmt: skip
+
+
+class Monitor:
+    """Shows where a judgement stands; its three methods are what `evaluation` calls."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
+        self.task = progress.add_task("judging", total=None, status="")
+        self.finished = 0
+        self.trainings = 0
+
+    def total(self, trainings: int) -> None:
+        self.trainings = trainings
+        self.progress.update(self.task, total=trainings)
+
+    def done(self, what: str) -> None:
+        self.finished += 1
+        self.progress.advance(self.task)
+        if not err.is_terminal:
+            err.print(f"[{self.finished}/{self.trainings}] {what}", highlight=False, markup=False)
+
+    def status(self, text: str) -> None:
+        self.progress.update(self.task, status=text)
+
+
+@contextmanager
+def monitored() -> Iterator[Monitor]:
+    """A judgement's progress, shown for as long as the block runs."""
+    with bars() as progress:
+        yield Monitor(progress)

@@ -1,0 +1,56 @@
+"""`sfumato demo`: the whole story on embedded data. A person acts, vanishes, and an attacker says what is left."""
+
+from __future__ import annotations
+
+import time
+from fractions import Fraction
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from sfumato.anonymizers import load
+from sfumato.commands.console import err, out
+from sfumato.commands.judge import judge_anonymizers
+from sfumato.report import render_table, write_report
+from sfumato.theatre.screenplay import perform
+from sfumato.video import VideoWriter
+
+_SHOWN = ("identity", "downsample:factor=8", "blur", "blacken-people")
+_ATTACKS = ("frame", "video", "identity-frames")
+_ENLARGE = 3
+
+
+def run_demo(folder: Path, device: str) -> None:
+    """A side-by-side video, a table, a JSON file and an HTML page under `folder`."""
+    started = time.perf_counter()
+    folder.mkdir(parents=True, exist_ok=True)
+    err.print("1/3  a play of one person, raw and through three anonymizers", highlight=False)
+    _write_video(folder / "before-after.mp4")
+    out.print(f"video:  {folder / 'before-after.mp4'}", highlight=False)
+    err.print("2/3  fresh models learn from each: what is done, and who does it", highlight=False)
+    judged = judge_anonymizers(
+        _SHOWN[1:], "theatre:small", models="tiny", attacks=_ATTACKS, runs=folder / "runs", device=device
+    )
+    err.print("3/3  the judgement", highlight=False)
+    out.print(render_table(judged.result))
+    judged.result.save(folder / "result.json")
+    write_report(judged.result, folder / "report.html", strips=judged.strips())
+    out.print(f"report: {folder / 'report.html'}   ({time.perf_counter() - started:.0f} s in all)", highlight=False)
+    out.print("next:   sfumato anonymize YOUR_VIDEO.mp4 --with downsample:factor=8", highlight=False)
+
+
+@torch.inference_mode()
+def _write_video(path: Path) -> None:
+    """The same play side by side: raw, then each anonymizer."""
+    play = perform(0, 5, frames=96, kind="untrimmed")
+    video, people = play.video[None].float() / 255, play.people[None].float()
+    shown = []
+    for name in _SHOWN:
+        anonymizer = load(name)
+        shown.append(anonymizer(video, people=people) if anonymizer.needs_people else anonymizer(video))
+    wide: Tensor = torch.cat(shown, dim=-1)[0]
+    frames = (wide * 255).round().to(torch.uint8).repeat_interleave(_ENLARGE, 2).repeat_interleave(_ENLARGE, 3)
+    with VideoWriter(path, Fraction(12), (frames.shape[2], frames.shape[3])) as writer:
+        for frame in frames.permute(0, 2, 3, 1).numpy():
+            writer.write(frame)

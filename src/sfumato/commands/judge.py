@@ -1,0 +1,103 @@
+"""`sfumato judge` and `sfumato benchmark`: anonymizers before the judge."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from sfumato.anonymizers import label, load
+from sfumato.anonymizers.base import Anonymizer
+from sfumato.commands.console import err, monitored
+from sfumato.datasets import VideoDataset, open_dataset
+from sfumato.errors import SfumatoError
+from sfumato.evaluation.material import anonymize_clips
+from sfumato.evaluation.protocols import PROTOCOLS
+from sfumato.evaluation.protocols.known import RAW, JudgeConfig, Watch
+from sfumato.evaluation.result import Result
+from sfumato.report import Strip
+from sfumato.training.device import pick_device
+
+_EPOCHS = {"tiny": 8, "standard": 20}
+# A file is seen through three windows in time; a drawn clip is one window long.
+_FILE_VIEWS = 3
+_SUITES = {
+    "quick": ("theatre:small", "tiny"),
+    "full": ("theatre", "standard"),
+}
+_BENCHED = (
+    "downsample:factor=4",
+    "downsample:factor=16",
+    "pixelate",
+    "blur",
+    "weak-blur-people",
+    "strong-blur-people",
+    "blacken-people",
+)
+
+
+@dataclass
+class Judged:
+    """A result and what was judged, so that pictures can be made of it."""
+
+    result: Result
+    dataset: VideoDataset
+    anonymizers: list[Anonymizer]
+
+    def strips(self, frames: int = 6) -> list[Strip]:
+        """One test clip, raw and through every anonymizer."""
+        index = self.dataset.split("test", "person")[:1]
+        clips = self.dataset.clips(index)
+        action = self.dataset.actions[int(self.dataset.labels(index).action)]
+        keep = torch.linspace(0, self.dataset.shape.frames - 1, frames).round().long()
+        shown = [anonymize_clips(a, clips, torch.device("cpu"))[0, 0, keep] for a in self.anonymizers]
+        names = ["raw" if label(a) == RAW else label(a) for a in self.anonymizers]
+        return [Strip(name, strip, caption=action) for name, strip in zip(names, shown, strict=True)]
+
+
+def judge_anonymizers(
+    names: Sequence[str], data: str, *, protocol: str = "known", seeds: int = 1, models: str = "auto",
+    epochs: int | None = None, attacks: Sequence[str] | None = None, strict: bool = False, runs: Path = Path("runs"),
+    device: str = "auto",
+) -> Judged:  # fmt: skip
+    """Judge anonymizers by name on a data set by name; raw video is always judged too, and first."""
+    where = pick_device(device)
+    kind = models if models != "auto" else ("standard" if where.type == "cuda" else "tiny")
+    if kind not in _EPOCHS:
+        raise SfumatoError(f"there are no '{models}' models", "use auto, tiny or standard")
+    make = PROTOCOLS.find(protocol).make
+    raw = load(RAW)
+    others = [load(name) for name in names]
+    others = [a for a in others if label(a) != RAW]
+    dataset = open_dataset(data, strict=strict)
+    _report_problems(dataset)
+    from_files = data.startswith(("manifest:", "folder:"))
+    config = JudgeConfig(
+        models=kind, epochs=epochs or _EPOCHS[kind], seeds=seeds, views=_FILE_VIEWS if from_files else 1
+    )
+    if attacks:
+        config = JudgeConfig(**{**vars(config), "attacks": tuple(attacks)})
+    folder = runs / "judge" / re.sub(r"[^A-Za-z0-9.-]+", "-", data).strip("-")
+    with monitored() as monitor:
+        watch = Watch(monitor.total, monitor.done, monitor.status)
+        judging = make(dataset, config, device=where, folder=folder, watch=watch)
+        result = judging.judge(others, raw)
+    return Judged(result, dataset, [raw, *others])
+
+
+def run_suite(suite: str, *, seeds: int, runs: Path, device: str) -> Judged:
+    """Every training-free anonymizer before the same judge."""
+    data, models = _SUITES[suite]
+    return judge_anonymizers(_BENCHED, data, seeds=seeds, models=models, runs=runs, device=device)
+
+
+def _report_problems(dataset: VideoDataset) -> None:
+    """Rows of a user's own data that had to be left out: the first few, and how many more."""
+    problems = getattr(dataset, "problems", [])
+    for line in problems[:5]:
+        err.print(f"left out: {line}", style="yellow", highlight=False, markup=False)
+    if len(problems) > 5:
+        err.print(f"… and {len(problems) - 5} more", style="yellow", highlight=False)

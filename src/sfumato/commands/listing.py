@@ -1,0 +1,40 @@
+"""What there is, by name: behind `sfumato list`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sfumato.registry import Entry
+
+
+def inventory(what: str) -> list[tuple[str, str]]:
+    """(name, summary) of everything of one kind.
+
+    >>> inventory("protocols")[0][0]
+    'known'
+    """
+    return [(entry.name, entry.summary) for entry in _entries(what)]
+
+
+def _entries(what: str) -> Iterable[Entry]:
+    if what == "anonymizers":
+        from sfumato.anonymizers import ANONYMIZERS
+
+        return ANONYMIZERS
+    if what == "datasets":
+        from sfumato.datasets import DATASETS
+
+        return DATASETS
+    if what == "recognizers":
+        from sfumato.recognizers import RECOGNIZERS
+
+        return RECOGNIZERS
+    if what == "attacks":
+        from sfumato.evaluation.attacks import ATTACKS
+
+        return ATTACKS
+    if what == "protocols":
+        from sfumato.evaluation.protocols import PROTOCOLS
+
+        return PROTOCOLS
+    return ()  # no method has landed yet

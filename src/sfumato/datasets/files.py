@@ -1,0 +1,160 @@
+"""What data sets of video files share: rows checked when opened, clips decoded when asked for."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from sfumato.datasets.base import Clips, ClipShape, Labels, Part, Progress, SplitBy, VideoDataset
+from sfumato.datasets.sample import AttributeSpec, Sample
+from sfumato.errors import SfumatoError
+from sfumato.video import clip_indices, count_frames, probe, read_clip, read_frames
+
+
+@dataclass
+class Row:
+    """One video file and what is known about it. `where` names its place in the list, for messages."""
+
+    path: Path
+    where: str
+    action: str
+    person: str = ""
+    attributes: dict[str, str] = field(default_factory=dict)
+    split: dict[SplitBy, str] = field(default_factory=dict)
+    frames: int = 0
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How clips are cut out of files: `frames` of them, every `skip`-th (None: spread over the video), `size` pixels."""
+
+    frames: int = 16
+    size: int = 112
+    skip: int | None = None
+
+
+def automatic_split(key: str) -> Part:
+    """The part a key (a person, a path) falls into, by its own hash: 70 / 15 / 15, the same on every machine.
+
+    >>> automatic_split("person 3") in ("train", "val", "test")
+    True
+    """
+    share = int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "big") / 2**32
+    return "train" if share < 0.70 else "val" if share < 0.85 else "test"
+
+
+class FileDataset(VideoDataset):
+    """Rows of files as a data set. Bad rows are left out and listed in `problems`; `strict` stops at the first."""
+
+    mirror_safe = False  # nobody knows what left and right mean in somebody's own videos
+    split_advice = "mark some rows '{part}' in the column split_{by}"
+
+    def __init__(
+        self, name: str, rows: Sequence[Row], attributes: Sequence[str], sampling: Sampling, *, strict: bool,
+        problems: list[str],
+    ) -> None:  # fmt: skip
+        self.name, self.sampling, self.problems = name, sampling, problems
+        self.summary = f"{len(rows)} video files"
+        self.shape = ClipShape(sampling.frames, sampling.size, sampling.size)
+        self.rows = [row for row in rows if self._usable(row, strict)]
+        if not self.rows:
+            first = f" (first: {problems[0]})" if problems else ""
+            raise SfumatoError(f"{name} has no usable video{first}", "mend the rows named above and run again")
+        self.actions = tuple(sorted({r.action for r in self.rows}))
+        self.persons = tuple(sorted({r.person for r in self.rows} - {""}, key=_natural))
+        values = {a: tuple(sorted({r.attributes[a] for r in self.rows})) for a in attributes}
+        self.attributes = tuple(AttributeSpec(a, v) for a, v in values.items() if len(v) > 1)
+        self._check_splits()
+
+    def _usable(self, row: Row, strict: bool) -> bool:
+        """Whether the file can be read and is long enough; the header tells, one frame is decoded."""
+        try:
+            row.frames = probe(row.path).frames or count_frames(row.path)
+            if row.frames < self.sampling.frames:
+                raise SfumatoError(
+                    f"'{row.path.name}' has {row.frames} frames, {self.sampling.frames} are asked for",
+                    "ask for fewer frames",
+                )
+        except SfumatoError as error:
+            if strict:
+                raise SfumatoError(
+                    f"{row.where}: {error.what}", error.next_step or "mend it, or run without --strict"
+                ) from None
+            self.problems.append(f"{row.where}: {error}")
+            return False
+        return True
+
+    def _check_splits(self) -> None:
+        for by in ("person", "clip"):
+            for part in ("train", "val", "test"):
+                if not len(self.split(part, by)):
+                    raise SfumatoError(
+                        f"{self.name} has no {part} clips in its split by {by}",
+                        f"{self.split_advice.format(part=part, by=by)}, or give more videos",
+                    )
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def split(self, part: Part, by: SplitBy) -> Tensor:
+        return torch.tensor([i for i, row in enumerate(self.rows) if row.split[by] == part], dtype=torch.int64)
+
+    def labels(self, indices: Tensor) -> Labels:
+        rows = [self.rows[i] for i in indices.tolist()]
+        persons = {p: i for i, p in enumerate(self.persons)}
+        values = [[a.values.index(r.attributes[a.name]) for a in self.attributes] for r in rows]
+        return Labels(
+            torch.tensor([self.actions.index(r.action) for r in rows]),
+            torch.tensor([persons.get(r.person, -1) for r in rows]),
+            torch.tensor(values, dtype=torch.int64).view(len(rows), len(self.attributes)),
+        )
+
+    def _clip(self, row: Row, views: int) -> Tensor:
+        """uint8 (views, T, 3, H, W) of one file."""
+        s = self.sampling
+
+        def read(frames: int) -> Tensor:
+            skip = s.skip or max(1, frames // s.frames)
+            indices = clip_indices(frames, s.frames, skip, "uniform", clips=views)
+            pixels = read_clip(row.path, indices.flatten(), (s.size, s.size))
+            return pixels.view(views, s.frames, *pixels.shape[1:])
+
+        try:
+            return read(row.frames)
+        except SfumatoError:  # the header promised more than the file holds: count what can really be read
+            row.frames = sum(1 for _ in read_frames(row.path, warn=self.problems.append))
+            return read(row.frames)
+
+    def clips(
+        self, indices: Tensor, *, views: int = 1, device: torch.device | str = "cpu", progress: Progress | None = None
+    ) -> Clips:
+        s = self.sampling
+        pixels = torch.empty(len(indices), views, s.frames, 3, s.size, s.size, dtype=torch.uint8, device=device)
+        # Decoding releases Python's lock, and a file's decoder alone does not fill all cores.
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            for n, clip in enumerate(pool.map(lambda i: self._clip(self.rows[i], views), indices.tolist())):
+                pixels[n] = clip.to(device)
+                if progress:
+                    progress(n + 1, len(indices))
+        return Clips(pixels, None)
+
+    def fingerprint(self) -> str:
+        about = [(str(r.path), r.path.stat().st_size, r.action, r.person, r.attributes, r.split) for r in self.rows]
+        return hashlib.sha256(repr((self.sampling, about)).encode()).hexdigest()
+
+    def sample(self, index: int) -> Sample:
+        row, labels = self.rows[index], self.labels(torch.tensor([index]))
+        named = {a.name: int(v) for a, v in zip(self.attributes, labels.attributes[0], strict=True)}
+        return Sample(self._clip(row, 1)[0], int(labels.action), int(labels.person), str(row.path), named)
+
+
+def _natural(text: str) -> tuple[int, str]:
+    """Numbers by value, then words: 2 before 10."""
+    return (int(text), "") if text.isdecimal() else (10**9, text)

@@ -1,0 +1,181 @@
+"""The embedded data: clips drawn by the procedural theatre. Needs no download and no decoder."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from sfumato.datasets.base import Clips, ClipShape, Labels, Part, Progress, SplitBy, VideoDataset
+from sfumato.datasets.sample import AttributeSpec, Sample, Segment
+from sfumato.registry import unknown_name
+from sfumato.theatre.cast import AGE_NAMES, BUILD_NAMES, GENDER_NAMES, HAIR_NAMES, TONE_NAMES
+from sfumato.theatre.choreography import Motion, actions
+from sfumato.theatre.screenplay import Kind, perform
+from sfumato.theatre.script import BALANCED, VP_PREVALENCE, Script, write
+from sfumato.theatre.show import Footage, Show
+from sfumato.theatre.stage import OBJECTS, SCENES
+
+# The five attributes of the VP data sets ("identifiable in this video"), and a second, disjoint set.
+VP_ATTRIBUTES = tuple(AttributeSpec(name) for name in VP_PREVALENCE)
+NOVEL_ATTRIBUTES = (
+    AttributeSpec("hair_colour", HAIR_NAMES), AttributeSpec("age_group", AGE_NAMES), AttributeSpec("tattoo"),
+    AttributeSpec("sport_object"), AttributeSpec("scene", SCENES), AttributeSpec("landmark"),
+    AttributeSpec("build", BUILD_NAMES),
+)  # fmt: skip
+VALUE_ATTRIBUTES = (
+    AttributeSpec("skin_tone", TONE_NAMES),
+    AttributeSpec("gender_value", GENDER_NAMES),
+    AttributeSpec("object", OBJECTS),
+)
+
+_SMALL_ACTIONS = (
+    "sit down", "stand up", "push", "pull", "raise hand", "lower hand", "wave", "kick", "jumping jack", "shake hands",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A theatre of a certain size. People of the training cast come first, then those only seen in val, then test."""
+
+    side: int
+    frames: int
+    cast: tuple[int, int, int]
+    sizes: tuple[int, int, int]
+    prevalence: dict[str, float]
+    action_names: tuple[str, ...] | None = None
+
+
+PRESETS = {
+    "": Preset(112, 16, (32, 6, 10), (6000, 600, 1200), VP_PREVALENCE),
+    "small": Preset(64, 8, (10, 4, 8), (1200, 240, 400), VP_PREVALENCE, _SMALL_ACTIONS),
+    "balanced": Preset(112, 16, (32, 6, 10), (6000, 600, 1200), BALANCED),
+}
+
+
+class TheatreDataset(VideoDataset):
+    """`theatre`, `theatre:small`, `theatre:balanced`: index → the same clip for ever (of one seed).
+
+    The indices are five blocks: training clips; val and test clips of the same people; val and test clips of new people.
+
+    >>> TheatreDataset("small").sample(0).clip.shape
+    torch.Size([8, 3, 64, 64])
+    """
+
+    mirror_safe = True
+
+    def __init__(
+        self, preset: str = "", *, seed: int = 0, attributes: tuple[AttributeSpec, ...] = VP_ATTRIBUTES
+    ) -> None:
+        if preset not in PRESETS:
+            raise unknown_name("theatre", preset, [name for name in PRESETS if name])
+        self.preset, self.seed, self.attributes = PRESETS[preset], seed, attributes
+        self.name = f"theatre:{preset}" if preset else "theatre"
+        self.summary = f"procedural people, {self.preset.frames}×{self.preset.side}×{self.preset.side}, no download"
+        p = self.preset
+        self.motions: tuple[Motion, ...] = tuple(
+            m for m in actions() if p.action_names is None or m.name in p.action_names
+        )
+        self.actions = tuple(m.name for m in self.motions)
+        self.persons = tuple(f"person {i}" for i in range(sum(p.cast)))
+        self.shape = ClipShape(p.frames, p.side, p.side)
+        train, val, test = p.sizes
+        ends = torch.tensor([train, val, test, val, test]).cumsum(0)
+        self._blocks = dict(
+            zip(("train", "clip val", "clip test", "person val", "person test"), ends.tolist(), strict=True)
+        )
+
+    def __len__(self) -> int:
+        return self._blocks["person test"]
+
+    def split(self, part: Part, by: SplitBy) -> Tensor:
+        names = list(self._blocks)
+        at = 0 if part == "train" else names.index(f"{by} {part}")
+        start = self._blocks[names[at - 1]] if at else 0
+        return torch.arange(start, self._blocks[names[at]])
+
+    def _person_and_action(self, indices: Tensor) -> tuple[Tensor, Tensor]:
+        """Both run through all combinations as the index counts up, so that every block is balanced."""
+        train, val, test = self.preset.cast
+        seen_end, val_end = self._blocks["clip test"], self._blocks["person val"]
+        block = (indices >= seen_end).long() + (indices >= val_end).long()
+        count = torch.tensor([train, val, test])[block]
+        first = torch.tensor([0, train, train + val])[block]
+        step = indices - torch.tensor([0, seen_end, val_end])[block]
+        moves = len(self.motions)
+        # One more step each time both counters have come round together, else they would always meet the same way.
+        lap = torch.tensor([math.lcm(n, moves) for n in (train, val, test)])[block]
+        return first + step % count, (step + step // lap) % moves
+
+    def script(self, indices: Tensor, device: torch.device | str = "cpu") -> Script:
+        """The script of those clips."""
+        person, action = self._person_and_action(indices.cpu())
+        index, person, action = (t.to(device) for t in (indices, person, action))
+        return write(self.seed, index, person, action, self.motions, self.preset.prevalence)
+
+    def labels(self, indices: Tensor) -> Labels:
+        script = self.script(indices)
+        values = {**script.identifiable, **script.values()}
+        columns = [values[a.name] for a in self.attributes]
+        return Labels(script.motion, script.person, torch.stack(columns, dim=-1))
+
+    def draw(self, indices: Tensor, device: torch.device | str = "cpu", *, actors: bool = True) -> Footage:
+        """Clips and person masks on that device; `actors=False` leaves the empty stage."""
+        return self._show(str(device)).draw(self.script(indices, device), actors=actors)
+
+    @lru_cache(maxsize=4)  # noqa: B019 - a data set lives as long as the command
+    def _show(self, device: str) -> Show:
+        return Show(self.motions, self.preset.side, self.preset.frames, device)
+
+    def clips(
+        self, indices: Tensor, *, views: int = 1, device: torch.device | str = "cpu",
+        progress: Progress | None = None, actors: bool = True,
+    ) -> Clips:  # fmt: skip
+        cpu = torch.device(device).type == "cpu"
+        # Small batches keep the painter's temporaries in a CPU's cache; a GPU wants many pictures at once.
+        chunks = indices.split(8 if cpu else 1024)
+        parts: list[Footage] = []
+
+        def keep(footage: Footage) -> None:
+            parts.append(footage)
+            if progress:
+                progress(sum(len(p.clips) for p in parts), len(indices))
+
+        if cpu:
+            # One thread per chunk: the painter's operations are too small to be worth splitting.
+            with ThreadPoolExecutor(torch.get_num_threads(), initializer=torch.set_num_threads, initargs=(1,)) as pool:
+                for footage in pool.map(lambda chunk: self.draw(chunk, device, actors=actors), chunks):
+                    keep(footage)
+        else:
+            for chunk in chunks:
+                keep(self.draw(chunk, device, actors=actors))
+        pixels, people = (torch.cat([getattr(p, name) for p in parts]) for name in ("clips", "people"))
+        return Clips(pixels[:, None], people[:, None])
+
+    def fingerprint(self) -> str:
+        drawn = self.draw(torch.tensor([0, len(self) - 1])).clips.numpy().tobytes()
+        about = f"{self.name} {self.seed} {self.preset} {self.attributes}".encode()
+        return hashlib.sha256(about + drawn).hexdigest()
+
+    def sample(self, index: int) -> Sample:
+        one = torch.tensor([index])
+        footage, labels = self.draw(one), self.labels(one)
+        named = {a.name: int(v) for a, v in zip(self.attributes, labels.attributes[0], strict=True)}
+        motion = self.motions[int(labels.action)]
+        return Sample(
+            footage.clips[0], int(labels.action), int(labels.person), f"{self.name}/{index}", named, footage.people[0],
+            f"a person {motion.caption}",
+        )  # fmt: skip
+
+    def screenplay(self, index: int, kind: Kind = "untrimmed", frames: int = 256) -> Sample:
+        """An untrimmed video with its segments, and, of kind "surveillance", its anomalies; frame-exact."""
+        play = perform(self.seed, index, frames=frames, side=self.preset.side, kind=kind)
+        segments = tuple(Segment(s.start, s.end, s.label) for s in play.spans)
+        strange = tuple(Segment(s.start, s.end, s.label) for s in play.spans if s.anomaly)
+        where = f"{self.name}/{kind}/{index}"
+        return Sample(play.video, -1, play.person, where, {}, play.people, segments=segments, anomalies=strange)

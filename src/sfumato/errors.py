@@ -1,0 +1,16 @@
+"""The one exception that users see: what is wrong, and what to do next."""
+
+from __future__ import annotations
+
+
+class SfumatoError(Exception):
+    """A mistake the user can mend. The command prints it as one line and exits with code 2.
+
+    >>> str(SfumatoError("no video in 'empty/'", "put a video there, or name a file"))
+    "no video in 'empty/': put a video there, or name a file"
+    """
+
+    def __init__(self, what: str, next_step: str = "") -> None:
+        super().__init__(f"{what}: {next_step}" if next_step else what)
+        self.what = what
+        self.next_step = next_step

@@ -1,0 +1,71 @@
+"""The numbers: accuracy, attributes (cMAP, F1), residual leakage, trade-off (NHV), and their intervals.
+
+Pure functions on arrays, in float64; each score has its chance line beside it.
+"""
+
+from sfumato.evaluation.metrics.accuracy import average_clips, chance_top1, top1
+from sfumato.evaluation.metrics.attributes import (
+    Columns,
+    Mean,
+    always_yes_f1,
+    attribute_ap,
+    average_precision,
+    by_attribute,
+    chance_ap,
+    cmap,
+    coin_f1,
+    f1,
+    macro_f1,
+    mean_defined,
+    one_hot_columns,
+)
+from sfumato.evaluation.metrics.bootstrap import (
+    MIN_GROUPS,
+    Headline,
+    Interval,
+    bootstrap,
+    bootstrap_max,
+    paired_difference,
+    resampled_ap,
+    resampled_cmap,
+    strongest,
+)
+from sfumato.evaluation.metrics.hypervolume import REFERENCE, leakage_removed, nhv, pareto_front, utility_kept
+from sfumato.evaluation.metrics.leakage import FLOORS, above_chance, reaches_floor, residual_leakage
+
+__all__ = [
+    "FLOORS",
+    "MIN_GROUPS",
+    "REFERENCE",
+    "Columns",
+    "Headline",
+    "Interval",
+    "Mean",
+    "above_chance",
+    "always_yes_f1",
+    "attribute_ap",
+    "average_clips",
+    "average_precision",
+    "bootstrap",
+    "bootstrap_max",
+    "by_attribute",
+    "chance_ap",
+    "chance_top1",
+    "cmap",
+    "coin_f1",
+    "f1",
+    "leakage_removed",
+    "macro_f1",
+    "mean_defined",
+    "nhv",
+    "one_hot_columns",
+    "paired_difference",
+    "pareto_front",
+    "reaches_floor",
+    "resampled_ap",
+    "resampled_cmap",
+    "residual_leakage",
+    "strongest",
+    "top1",
+    "utility_kept",
+]

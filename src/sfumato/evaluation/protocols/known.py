@@ -1,0 +1,207 @@
+"""The *known* protocol (SPAct section 4.2, "same-dataset"): the judge knows the actions and the attributes.
+
+Fresh f'_T and fresh attackers f'_B are trained on anonymised training clips, their epoch is chosen on validation, and the
+test clips are used once. The action is judged on people nobody has seen in training; the attackers may know the people,
+which makes them stronger.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from sfumato import __version__
+from sfumato.anonymizers import fingerprint, label
+from sfumato.anonymizers.base import Anonymizer
+from sfumato.datasets.base import VideoDataset
+from sfumato.errors import SfumatoError
+from sfumato.evaluation.attacks import ATTACKS
+from sfumato.evaluation.exam import Answers, Exam, Examinee, questions, sit
+from sfumato.evaluation.material import Material, anonymize_clips
+from sfumato.evaluation.metrics import leakage_removed, nhv, utility_kept
+from sfumato.evaluation.provenance import commit, versions
+from sfumato.evaluation.result import Line, Result
+from sfumato.evaluation.scoring import Ruler, Sitting, attack_result, headline, strongest_of, utility_score
+from sfumato.training.device import hardware
+from sfumato.training.fit import FitConfig
+
+UTILITY = Exam("action", "what is done, by people never seen in training", "action", "video", "person")
+RAW = "identity"
+
+
+@dataclass(frozen=True)
+class JudgeConfig:
+    """How thorough a judgement is. `standard` networks want a GPU; `tiny` ones do on a laptop."""
+
+    models: str = "standard"
+    epochs: int = 20
+    batch: int = 32
+    seeds: int = 1
+    views: int = 1
+    attacks: tuple[str, ...] = ("frame", "video", "identity", "identity-frames")
+
+    def examinee(self, exam: Exam, dataset: VideoDataset) -> Examinee:
+        """Who sits that exam. Frame-level examinees train on two frames of a clip at a time and are tested on eight."""
+        names = {
+            "standard": {"video": "r3d-18", "frame": "resnet-18"},
+            "tiny": {"video": "tiny-video", "frame": "tiny-frame"},
+        }
+        if self.models not in names:
+            raise SfumatoError(f"there are no '{self.models}' models", f"use {' or '.join(names)}")
+        rate = 1e-3 if self.models == "standard" else 3e-3
+        fit = FitConfig(epochs=self.epochs, batch=self.batch, learning_rate=rate, flip=dataset.mirror_safe)
+        if exam.level == "frame":
+            fit = replace(fit, frames=2, test_frames=min(8, dataset.shape.frames))
+        return Examinee(names[self.models][exam.level], fit)
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Callbacks that show where a long judgement stands: how many trainings, one more done, what is going on."""
+
+    total: Callable[[int], None] = lambda trainings: None
+    done: Callable[[str], None] = lambda what: None
+    status: Callable[[str], None] = lambda text: None
+
+
+def possible_exams(dataset: VideoDataset, config: JudgeConfig) -> tuple[list[Exam], list[str]]:
+    """The exams this data set has labels for, and a note for each that is left out."""
+    exams, notes = [], []
+    has = {"attributes": bool(dataset.attributes), "identity": len(dataset.persons) > 1}
+    for name in config.attacks:
+        attack = ATTACKS.make(name)
+        if has[attack.target]:
+            exams.append(attack)
+        else:
+            notes.append(f"attack '{name}' left out: {dataset.name} has no {attack.target} labels")
+    if not exams:
+        raise SfumatoError(f"{dataset.name} has neither attributes nor persons", "there is nothing private to attack")
+    if len(dataset.actions) < 2:
+        raise SfumatoError(f"{dataset.name} has fewer than two actions", "there is no utility to keep")
+    return [UTILITY, *exams], notes
+
+
+class KnownProtocol:
+    """Judges anonymizers one after another on the same clips; finished trainings are kept in `folder` and reused."""
+
+    def __init__(
+        self,
+        dataset: VideoDataset,
+        config: JudgeConfig,
+        *,
+        device: torch.device,
+        folder: Path,
+        watch: Watch | None = None,
+    ) -> None:
+        self.dataset, self.config, self.device, self.folder = dataset, config, device, folder
+        self.watch = watch or Watch()
+        self.exams, self.notes = possible_exams(dataset, config)
+        self.trainings = len(self.exams) * config.seeds
+        self._material: Material | None = None
+        folder.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def material(self) -> Material:
+        """Loaded when first needed: a judgement whose trainings are all on disk needs no clips at all."""
+        if self._material is None:
+            self._material = Material(
+                self.dataset, views=self.config.views, device=self.device,
+                progress=lambda done, total: self.watch.status(f"loading clips {done}/{total}"),
+            )  # fmt: skip
+        return self._material
+
+    def _key(self, exam: Exam, anonymizer: Anonymizer, seed: int) -> Path:
+        examinee = self.config.examinee(exam, self.dataset)
+        about = [
+            __version__,
+            self.dataset.fingerprint(),
+            fingerprint(anonymizer),
+            asdict(exam),
+            asdict(examinee),
+            self.config.views,
+            seed,
+        ]
+        digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:16]
+        name = label(anonymizer).replace(":", "-").replace("=", "")
+        return self.folder / f"{name}-{exam.name}-{seed}-{digest}.npz"
+
+    def examine(self, anonymizer: Anonymizer) -> dict[str, list[Answers]]:
+        """All exams on clips of this anonymizer, every seed: exam name → answers per seed."""
+        pixels: Tensor | None = None
+        found: dict[str, list[Answers]] = {exam.name: [] for exam in self.exams}
+        for seed in range(self.config.seeds):
+            for exam in self.exams:
+                path = self._key(exam, anonymizer, seed)
+                if not path.exists():
+                    if pixels is None:
+                        pixels = self._anonymized(anonymizer)
+                    self._sit(exam, anonymizer, pixels, seed).save(path)
+                found[exam.name].append(Answers.load(path))
+                self.watch.done(f"{label(anonymizer)}: {exam.name}")
+        return found
+
+    def _anonymized(self, anonymizer: Anonymizer) -> Tensor:
+        name = label(anonymizer)
+        return anonymize_clips(
+            anonymizer, self.material.clips, self.device,
+            progress=lambda done, total: self.watch.status(f"{name}: anonymizing {done}/{total}"),
+        )  # fmt: skip
+
+    def _sit(self, exam: Exam, anonymizer: Anonymizer, pixels: Tensor, seed: int) -> Answers:
+        name = label(anonymizer)
+
+        def report(epoch: int, epochs: int, score: float) -> None:
+            self.watch.status(f"{name}: {exam.name}, epoch {epoch}/{epochs}, validation {score:.2f}")
+
+        return sit(
+            exam, self.config.examinee(exam, self.dataset), self.dataset,
+            lambda part: pixels[self.material.rows(exam.by, part)], seed=seed, device=self.device, report=report,
+        )  # fmt: skip
+
+    def line(self, anonymizer: Anonymizer, answers: dict[str, list[Answers]], raw: dict[str, list[Answers]]) -> Line:
+        """The scores of one anonymizer, paired with raw."""
+        rulers = {}
+        for exam in self.exams:
+            recognizer = self.config.examinee(exam, self.dataset).recognizer
+            sitting = Sitting(exam, recognizer, answers[exam.name], raw[exam.name])
+            rulers[exam.name] = Ruler(sitting, questions(exam, self.dataset))
+        attacks = [ruler for name, ruler in rulers.items() if name != UTILITY.name]
+        targets = list(dict.fromkeys(r.sitting.exam.target for r in attacks))
+        strongest = [strongest_of([r for r in attacks if r.sitting.exam.target == t]) for t in targets]
+        utility, worst = utility_score(rulers[UTILITY.name]), headline(strongest)
+        kept = utility_kept(utility.value, utility.chance, utility.raw)
+        decided = worst.verdict == "measured" and not math.isnan(kept)
+        return Line(
+            label(anonymizer), utility,
+            [float((a.test.argmax(1) == a.test_labels[:, 0]).mean()) for a in answers[UTILITY.name]],
+            [attack_result(r, self.dataset.attributes) for r in attacks], strongest, worst,
+            nhv([(kept, leakage_removed(worst.value))]) if decided else math.nan,
+        )  # fmt: skip
+
+    def judge(self, anonymizers: Sequence[Anonymizer], raw: Anonymizer) -> Result:
+        """Raw video first, then every anonymizer; one result."""
+        self.watch.total(self.trainings * (1 + len(anonymizers)))
+        reference = self.examine(raw)
+        lines = [self.line(raw, reference, reference)]
+        lines += [self.line(a, self.examine(a), reference) for a in anonymizers]
+        return self._result(lines)
+
+    def _result(self, lines: list[Line]) -> Result:
+        test = self.dataset.split("test", "person")
+        people = self.dataset.labels(test).person.unique().numel()
+        notes = list(self.notes)
+        if people < 5:
+            notes.append(f"only {people} test persons for the action: intervals are over clips, not over persons")
+        models = {e.name: self.config.examinee(e, self.dataset).recognizer for e in self.exams}
+        return Result(
+            "known", self.dataset.name, len(self.dataset.actions), len(self.dataset.persons), len(test), people,
+            list(range(self.config.seeds)), models, self.config.epochs, hardware(self.device), versions(), commit(),
+            lines, notes,
+        )  # fmt: skip

@@ -1,0 +1,41 @@
+"""Where numbers come from: the commit of the code and the versions of what it stands on."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from pathlib import Path
+
+import torch
+
+from sfumato import __version__
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python, Sfumato and torch."""
+    return {"python": platform.python_version(), "sfumato": __version__, "torch": torch.__version__}
+
+
+def commit() -> str:
+    """The commit this code was checked out from, with "+changes" if edited since; "unknown" outside a checkout.
+
+    Where code travels without its repository, `SFUMATO_COMMIT` says which commit it is.
+    """
+    if told := os.environ.get("SFUMATO_COMMIT"):
+        return told
+    here = Path(__file__).parent
+
+    def git(*arguments: str) -> str | None:
+        try:
+            done = subprocess.run(
+                ["git", *arguments], cwd=here, capture_output=True, text=True, timeout=10, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    head = git("rev-parse", "--short=12", "HEAD")
+    if not head:
+        return "unknown"
+    return head + ("+changes" if git("status", "--porcelain", "--", ".") else "")

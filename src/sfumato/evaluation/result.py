@@ -1,0 +1,157 @@
+"""The one result schema: what the command's table, the HTML report and the studio all read.
+
+Every score carries its value, its 95% interval, its chance line and what raw video gives. NaN is written as null.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+from sfumato.errors import SfumatoError
+
+SCHEMA = "sfumato-result/1"
+
+
+@dataclass
+class Score:
+    """A number with everything needed to believe it. `low`, `high`: 95% interval; NaN where none can be given."""
+
+    value: float
+    low: float
+    high: float
+    chance: float
+    raw: float
+
+
+@dataclass
+class AttributeScore:
+    """One attribute under one attacker: average precision, and F1 on probabilities with its own chance lines."""
+
+    name: str
+    ap: Score
+    f1: float
+    macro_f1: float
+    always_yes_f1: float
+    coin_f1: float
+
+
+@dataclass
+class Leakage:
+    """Residual leakage (score − chance)/(raw − chance): 1 is no protection, 0 is perfect.
+
+    verdict: "measured", or "inconclusive" where the attacker does not reach its floor on raw video.
+    """
+
+    value: float
+    low: float
+    high: float
+    verdict: str
+
+
+@dataclass
+class AttackResult:
+    """One attacker against one anonymizer. `curve`: its validation score after every epoch, per seed."""
+
+    attacker: str
+    target: str
+    level: str
+    recognizer: str
+    metric: str
+    score: Score
+    leakage: Leakage
+    floor: float
+    validation: float
+    per_seed: list[float]
+    curve: list[list[float]]
+    attributes: list[AttributeScore] = field(default_factory=list)
+
+
+@dataclass
+class Strongest:
+    """The headline for one target: the attacker(s) strongest on validation, reported on test."""
+
+    target: str
+    attackers: list[str]
+    score: Score
+    leakage: Leakage
+
+
+@dataclass
+class Line:
+    """One anonymizer under one judge."""
+
+    anonymizer: str
+    utility: Score
+    utility_per_seed: list[float]
+    attacks: list[AttackResult]
+    strongest: list[Strongest]
+    headline: Leakage
+    nhv: float
+
+
+@dataclass
+class Result:
+    """A whole judgement: what was judged, on what, with what, and one line per anonymizer."""
+
+    protocol: str
+    data: str
+    actions: int
+    persons: int
+    test_clips: int
+    test_persons: int
+    seeds: list[int]
+    models: dict[str, str]
+    epochs: int
+    hardware: str
+    versions: dict[str, str]
+    commit: str
+    lines: list[Line]
+    notes: list[str] = field(default_factory=list)
+    schema: str = SCHEMA
+
+    def save(self, path: Path) -> None:
+        """Write as JSON, whole or not at all."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f".{path.name}.partial")
+        part.write_text(json.dumps(_without_nan(asdict(self)), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        part.replace(path)
+
+    @staticmethod
+    def load(path: Path) -> Result:
+        """Read a result; anything that is not one is refused by name."""
+        try:
+            stored = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise SfumatoError(f"cannot read a result from '{path}'", str(error)) from None
+        if not isinstance(stored, dict) or stored.get("schema") != SCHEMA:
+            raise SfumatoError(f"'{path}' is no result of schema {SCHEMA}", "judge again with this version")
+        try:
+            return _build(Result, stored)
+        except (KeyError, TypeError) as error:
+            raise SfumatoError(f"'{path}' is damaged ({error})", "judge again") from None
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _without_nan(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_without_nan(v) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def _build(kind: Any, value: Any) -> Any:
+    """Plain JSON back into the dataclasses, by their type hints."""
+    if isinstance(kind, type) and is_dataclass(kind):
+        hints = get_type_hints(kind)
+        return kind(**{f.name: _build(hints[f.name], value[f.name]) for f in fields(kind)})
+    if get_origin(kind) is list:
+        return [_build(get_args(kind)[0], v) for v in value]
+    if kind is float:
+        return math.nan if value is None else float(value)
+    return value

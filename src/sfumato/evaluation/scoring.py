@@ -1,0 +1,193 @@
+"""From answers to scores: the statistics of SPEC section 9, with raw video always beside the anonymised."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sfumato.datasets.sample import AttributeSpec
+from sfumato.evaluation.exam import Answers, Exam, yes_columns
+from sfumato.evaluation.metrics import (
+    FLOORS,
+    Interval,
+    always_yes_f1,
+    bootstrap,
+    bootstrap_max,
+    chance_ap,
+    chance_top1,
+    coin_f1,
+    f1,
+    macro_f1,
+    mean_defined,
+    one_hot_columns,
+    reaches_floor,
+    resampled_ap,
+    residual_leakage,
+)
+from sfumato.evaluation.result import AttackResult, AttributeScore, Leakage, Score, Strongest
+
+Items = np.ndarray
+SAMPLES = 1000
+
+
+@dataclass
+class Sitting:
+    """One exam as sat by one examinee, once per seed, on anonymised and on raw clips."""
+
+    exam: Exam
+    recognizer: str
+    answers: Sequence[Answers]
+    raw: Sequence[Answers]
+
+
+class Ruler:
+    """Measures one sitting in its own metric: rows are items, several seeds are averaged inside every resample.
+
+    `score(items)` and `raw(items)` give (questions,) arrays on those test items, `chance(items)` likewise;
+    `validation(items)` on validation items. For top-1 there is one question.
+    """
+
+    def __init__(self, sitting: Sitting, heads: tuple[int, ...]) -> None:
+        self.sitting, self.heads = sitting, heads
+        attributes = sitting.exam.target == "attributes"
+        make = self._precision if attributes else self._accuracy
+        self.metric = "cMAP" if attributes else "top-1"
+        self.score, self.raw = make(sitting.answers, "test"), make(sitting.raw, "test")
+        self.validation = make(sitting.answers, "validation")
+        self.raw_validation = make(sitting.raw, "validation")
+        self.labels = sitting.answers[0].test_labels
+        self.n, self.n_validation = len(self.labels), len(sitting.answers[0].validation_labels)
+
+    def _accuracy(self, answers: Sequence[Answers], part: str) -> Callable[[Items], np.ndarray]:
+        right = [getattr(a, part).argmax(1) == getattr(a, f"{part}_labels")[:, 0] for a in answers]
+        correct = np.stack(right).mean(0)
+        return lambda items: np.array([correct[items].mean()])
+
+    def _precision(self, answers: Sequence[Answers], part: str) -> Callable[[Items], np.ndarray]:
+        columns = one_hot_columns(getattr(answers[0], f"{part}_labels"), self.heads)
+        scores = np.stack([yes_columns(getattr(a, part), self.heads) for a in answers])
+        per_seed = resampled_ap(scores, columns.labels, columns.owner)
+        return lambda items: per_seed(items).mean(0)
+
+    def chance(self, items: Items) -> np.ndarray:
+        if self.metric == "top-1":
+            return np.array([chance_top1(self.labels[items, 0], self.heads[0])])
+        columns = one_hot_columns(self.labels[items], self.heads)
+        return np.asarray(chance_ap(columns.labels, columns.owner))
+
+    @property
+    def all(self) -> Items:
+        return np.arange(self.n)
+
+
+def mean(values: np.ndarray) -> float:
+    return float(mean_defined(values).value)
+
+
+def utility_score(ruler: Ruler) -> Score:
+    """The action's top-1 with its interval over test clips."""
+    found = bootstrap(lambda items: float(ruler.score(items)[0]), ruler.n, samples=SAMPLES)
+    return _score(found, ruler)
+
+
+def _score(found: Interval, ruler: Ruler) -> Score:
+    return Score(found.value, found.low, found.high, mean(ruler.chance(ruler.all)), mean(ruler.raw(ruler.all)))
+
+
+def _leakage(conclusive: bool, measure: Callable[[], Interval]) -> Leakage:
+    """The residual leakage, measured only where the attacker is strong enough for the ratio to mean something."""
+    if not conclusive:
+        return Leakage(math.nan, math.nan, math.nan, "inconclusive")
+    found = measure()
+    return Leakage(found.value, found.low, found.high, "measured")
+
+
+def conclusive(ruler: Ruler) -> bool:
+    """Whether this attacker reaches its floor on raw video."""
+    floor = FLOORS[ruler.sitting.exam.target]
+    return reaches_floor(mean(ruler.raw(ruler.all)), mean(ruler.chance(ruler.all)), floor)
+
+
+def attack_result(ruler: Ruler, attributes: Sequence[AttributeSpec]) -> AttackResult:
+    """One attacker: its score, and its leakage paired with its own score on raw, on the same resamples."""
+    s = ruler.sitting
+    score = bootstrap(lambda items: mean(ruler.score(items)), ruler.n, samples=SAMPLES)
+
+    def residual(items: Items) -> float:
+        return residual_leakage(mean(ruler.score(items)), mean(ruler.chance(items)), mean(ruler.raw(items)))
+
+    leakage = _leakage(conclusive(ruler), lambda: bootstrap(residual, ruler.n, samples=SAMPLES))
+    each = [Ruler(Sitting(s.exam, s.recognizer, [a], s.raw), ruler.heads) for a in s.answers]
+    return AttackResult(
+        s.exam.name, s.exam.target, s.exam.level, s.recognizer, ruler.metric, _score(score, ruler),
+        leakage, FLOORS[s.exam.target], mean(ruler.validation(np.arange(ruler.n_validation))),
+        [mean(one.score(ruler.all)) for one in each], [a.curve.tolist() for a in s.answers],
+        _attribute_scores(ruler, attributes) if s.exam.target == "attributes" else [],
+    )  # fmt: skip
+
+
+def _attribute_scores(ruler: Ruler, attributes: Sequence[AttributeSpec]) -> list[AttributeScore]:
+    columns = one_hot_columns(ruler.labels, ruler.heads)
+    owner = np.asarray(columns.owner)
+    probabilities = np.mean([yes_columns(a.test, ruler.heads) for a in ruler.sitting.answers], axis=0)
+    draws = np.random.default_rng(0)
+    resampled = np.stack([ruler.score(draws.integers(ruler.n, size=ruler.n)) for _ in range(200)])
+    value, chance, raw = ruler.score(ruler.all), ruler.chance(ruler.all), ruler.raw(ruler.all)
+    low, high = np.nanquantile(resampled, [0.025, 0.975], axis=0)
+    found = []
+    for i, spec in enumerate(attributes):
+        mine = owner == i
+        truth, told = columns.labels[:, mine], probabilities[:, mine]
+        prevalence = truth.mean(0)
+        found.append(AttributeScore(
+            spec.name, Score(*(float(v[i]) for v in (value, low, high, chance, raw))),
+            mean(np.asarray(f1(told, truth))), mean(np.asarray(macro_f1(told, truth))),
+            mean(np.asarray([always_yes_f1(p) for p in prevalence])), mean(np.asarray([coin_f1(p) for p in prevalence])),
+        ))  # fmt: skip
+    return found
+
+
+def strongest_of(rulers: Sequence[Ruler]) -> Strongest:
+    """The strongest of several attackers on one target: chosen on validation, per attribute, reported on test.
+
+    Each attribute's leakage is relative to the attacker strongest on *raw*; the interval holds the choice itself, which
+    makes it honest and, for a perfect anonymizer, a little above zero (the maximum of several noises).
+    """
+    first = rulers[0]
+
+    def table(name: str) -> Callable[[Items], np.ndarray]:
+        return lambda items: np.stack([getattr(r, name)(items) for r in rulers])
+
+    on_raw = table("raw_validation")(np.arange(first.n_validation)).argmax(0)
+    reference = np.arange(len(on_raw))
+
+    def raw(items: Items) -> np.ndarray:
+        return np.asarray(table("raw")(items)[on_raw, reference])
+
+    def residuals(items: Items) -> np.ndarray:
+        # Every attribute over the mean room between chance and raw: their mean is the residual of the cMAP itself.
+        chance = first.chance(items)
+        return np.asarray((table("score")(items) - chance) / np.nanmean(raw(items) - chance))
+
+    sizes = (first.n_validation, first.n)
+    score = bootstrap_max(table("validation"), table("score"), *sizes, samples=SAMPLES)
+    names = sorted({rulers[i].sitting.exam.name for i in score.chosen if i >= 0})
+    chance = mean(first.chance(first.all))
+    floor = FLOORS[first.sitting.exam.target]
+    reached = reaches_floor(mean(raw(first.all)), chance, floor)
+    leakage = _leakage(reached, lambda: bootstrap_max(table("validation"), residuals, *sizes, samples=SAMPLES).mean)
+    total = Score(score.mean.value, score.mean.low, score.mean.high, chance, mean(raw(first.all)))
+    return Strongest(first.sitting.exam.target, names, total, leakage)
+
+
+def headline(strongest: Sequence[Strongest]) -> Leakage:
+    """The worst leakage over the targets; if any target could not be measured, the line is inconclusive.
+
+    A conclusive leak still counts as a leak: an inconclusive one beside it only adds doubt about the rest.
+    """
+    worst = max(strongest, key=lambda s: -math.inf if math.isnan(s.leakage.value) else s.leakage.value)
+    unsure = any(s.leakage.verdict == "inconclusive" for s in strongest)
+    return Leakage(worst.leakage.value, worst.leakage.low, worst.leakage.high, "inconclusive" if unsure else "measured")

@@ -1,0 +1,118 @@
+"""Video ViT: tubelets of 2×16×16 pixels as tokens, joint space-time attention, learned positions, mean-pooled.
+
+Mean pooling, not a class token: every token then gets a gradient of its own, and dropping tokens (as STPrivacy does)
+leaves the pooled feature defined.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from sfumato.errors import SfumatoError
+from sfumato.recognizers.base import IMAGENET, Clip, VideoRecognizer
+from sfumato.recognizers.layers import scaled
+
+TUBELET = (2, 16, 16)
+
+
+def vit_s(outputs: int, clip: Clip, *, width: float = 1.0, depth: int = 12) -> VideoViT:
+    """Video ViT-S: 384 wide, 6 heads, 12 layers. (B, T, 3, H, W) to (B, outputs).
+
+    >>> vit_s(10, (16, 112, 112), width=0.25, depth=2).feature_width
+    96
+    """
+    return VideoViT(outputs, clip, scaled(384, width), depth)
+
+
+def vit_b(outputs: int, clip: Clip, *, width: float = 1.0, depth: int = 12) -> VideoViT:
+    """Video ViT-B: 768 wide, 12 heads, 12 layers. (B, T, 3, H, W) to (B, outputs).
+
+    >>> vit_b(10, (16, 112, 112), width=0.25, depth=2).feature_width
+    192
+    """
+    return VideoViT(outputs, clip, scaled(768, width), depth)
+
+
+class VideoViT(VideoRecognizer):
+    """Pre-norm transformer over the (T/2)·(H/16)·(W/16) tubelets of a clip of exactly the given size."""
+
+    def __init__(self, outputs: int, clip: Clip, embedding: int, depth: int) -> None:
+        super().__init__(outputs, clip, IMAGENET)
+        if any(size % step for size, step in zip(clip, TUBELET, strict=True)):
+            raise SfumatoError(
+                f"a ViT cannot cut {clip[0]} frames of {clip[1]}×{clip[2]} into tubelets",
+                "use an even number of frames, and a height and width that are multiples of 16",
+            )
+        tokens = (clip[0] // 2) * (clip[1] // 16) * (clip[2] // 16)
+        self.feature_width = embedding
+        self.patch = nn.Linear(3 * 2 * 16 * 16, embedding)
+        self.position = nn.Parameter(torch.zeros(1, tokens, embedding))
+        heads = head_count(embedding)
+        self.layers = nn.Sequential(*(_Layer(embedding, heads) for _ in range(depth)))
+        self.norm = nn.LayerNorm(embedding)
+        self.fc = nn.Linear(embedding, outputs)
+        self._initialise()
+
+    def _initialise(self) -> None:
+        nn.init.trunc_normal_(self.position, std=0.02)
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.trunc_normal_(module.weight, std=0.02)
+                nn.init.zeros_(module.bias)
+
+    def encode(self, clips: Tensor) -> Tensor:
+        if clips.shape[2:] != self.clip:
+            raise SfumatoError(
+                f"this ViT was made for clips of (frames, height, width) {self.clip}, not {tuple(clips.shape[2:])}",
+                "resize the clips, or make the recognizer with their size",
+            )
+        tokens: Tensor = self.norm(self.layers(self.patch(tubelets(clips)) + self.position))
+        return tokens.mean(1)
+
+
+def tubelets(clips: Tensor) -> Tensor:
+    """(B, 3, T, H, W) to (B, tokens, 3·2·16·16); tokens in the order time, row, column.
+
+    With a linear map this is the usual 3-D convolution with stride = kernel, but quick on every device.
+
+    >>> tubelets(torch.rand(1, 3, 4, 32, 32)).shape
+    torch.Size([1, 8, 1536])
+    """
+    grid = clips
+    for axis, step in zip((2, 4, 6), TUBELET, strict=True):
+        grid = grid.unflatten(axis, (-1, step))
+    return grid.permute(0, 2, 4, 6, 1, 3, 5, 7).flatten(4).flatten(1, 3)
+
+
+def head_count(embedding: int) -> int:
+    """The number of heads that divides the embedding and makes a head nearest to 64 wide.
+
+    >>> head_count(384), head_count(768), head_count(96)
+    (6, 12, 2)
+    """
+    divisors = [heads for heads in range(1, embedding + 1) if embedding % heads == 0]
+    return min(divisors, key=lambda heads: abs(embedding / heads - 64))
+
+
+class _Layer(nn.Module):
+    """Self-attention and a feed-forward part of four times the width, each pre-norm and residual."""
+
+    def __init__(self, embedding: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm1 = nn.LayerNorm(embedding)
+        self.qkv = nn.Linear(embedding, 3 * embedding)
+        self.project = nn.Linear(embedding, embedding)
+        self.norm2 = nn.LayerNorm(embedding)
+        self.feed = nn.Sequential(nn.Linear(embedding, 4 * embedding), nn.GELU(), nn.Linear(4 * embedding, embedding))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        # (B, N, 3·D) to three of (B, heads, N, D/heads).
+        split = self.qkv(self.norm1(tokens)).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        query, key, value = split.unbind(0)
+        attended = F.scaled_dot_product_attention(query, key, value).transpose(1, 2).flatten(2)
+        tokens = tokens + self.project(attended)
+        result: Tensor = tokens + self.feed(self.norm2(tokens))
+        return result

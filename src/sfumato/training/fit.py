@@ -1,0 +1,137 @@
+"""Fits a recognizer to labels: chosen on validation data, blind to test data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from sfumato.training.augment import augment
+from sfumato.training.device import autocast, keep_freed_memory, seeded
+
+Report = Callable[[int, int, float], None]
+
+
+@dataclass(frozen=True)
+class FitConfig:
+    """How long and how hard a recognizer is trained."""
+
+    epochs: int = 20
+    batch: int = 32
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.02
+    frames: int | None = None  # frames per clip in a training step; None: the whole clip
+    test_frames: int | None = None  # frames per clip, evenly spread, when judging
+    flip: bool = True
+
+
+@dataclass
+class ClipSet:
+    """Clips and what to tell about them. pixels: uint8 (N, views, T, 3, H, W); labels: int64 (N, heads), -1 unknown."""
+
+    pixels: Tensor
+    labels: Tensor
+
+
+@dataclass
+class Fit:
+    """What a training gave: the best epoch's model, its score on validation, and the score after every epoch."""
+
+    model: nn.Module
+    validation: float
+    curve: list[float] = field(default_factory=list)
+
+
+def split_heads(logits: Tensor, heads: Sequence[int]) -> list[Tensor]:
+    """The logits (N, sum of heads) of each question by itself.
+
+    >>> [part.shape[1] for part in split_heads(torch.zeros(2, 5), (2, 3))]
+    [2, 3]
+    """
+    return list(logits.split(list(heads), dim=-1))
+
+
+def heads_loss(logits: Tensor, labels: Tensor, heads: Sequence[int]) -> Tensor:
+    """Mean cross-entropy over the questions, each over the clips where its answer is known (label ≥ 0)."""
+    losses = [
+        F.cross_entropy(part.float(), labels[:, i], ignore_index=-1)
+        for i, part in enumerate(split_heads(logits, heads))
+        if (labels[:, i] >= 0).any()
+    ]
+    return torch.stack(losses).mean() if losses else logits.sum() * 0
+
+
+@torch.inference_mode()
+def predict(model: nn.Module, pixels: Tensor, heads: Sequence[int], config: FitConfig, device: torch.device) -> Tensor:
+    """Probabilities (N, sum of heads): softmax per question, averaged over a video's views. The model in eval mode.
+
+    pixels: uint8 (N, views, T, 3, H, W).
+    """
+    model.eval()
+    answers = []
+    for chunk in pixels.split(config.batch):
+        n, views, t = chunk.shape[:3]
+        keep = torch.linspace(0, t - 1, config.test_frames or t).round().long()
+        clips = chunk[:, :, keep].flatten(0, 1).to(device).float() / 255
+        with autocast(device):
+            logits = model(clips)
+        shares = [part.float().softmax(-1) for part in split_heads(logits, heads)]
+        answers.append(torch.cat(shares, dim=-1).view(n, views, -1).mean(1).cpu())
+    return torch.cat(answers)
+
+
+def fit(
+    model: nn.Module, train: ClipSet, validation: ClipSet, heads: Sequence[int], config: FitConfig, *,
+    score: Callable[[Tensor, Tensor], float], seed: int, device: torch.device, report: Report | None = None,
+) -> Fit:  # fmt: skip
+    """Train `model` on `train`, keep the epoch that `score(probabilities, labels)` likes best on `validation`.
+
+    There is no test set in sight: whoever calls this judges the answer afterwards, once.
+    """
+    keep_freed_memory()
+    torch.backends.cudnn.benchmark = True  # every step has the same shape: let it find the fastest kernels
+    model = model.to(device)
+    draw = seeded(seed, device)
+    pixels, labels = train.pixels, train.labels.to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
+    steps = max(1, len(pixels) // config.batch)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, config.learning_rate, total_steps=steps * config.epochs)
+    best, best_state, curve = -float("inf"), None, []
+    for epoch in range(config.epochs):
+        model.train()
+        order = torch.randperm(len(pixels), generator=draw, device=device)
+        for step in range(steps):
+            rows = order[step * config.batch : (step + 1) * config.batch]
+            clips = _draw_views(pixels, rows, config.frames, draw).to(device)
+            with autocast(device):
+                logits = model(augment(clips, draw, flip=config.flip))
+            loss = heads_loss(logits, labels[rows], heads)
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+        now = score(predict(model, validation.pixels, heads, config, device), validation.labels)
+        curve.append(now)
+        if now >= best:
+            best, best_state = now, {k: v.detach().clone() for k, v in model.state_dict().items()}
+        if report:
+            report(epoch + 1, config.epochs, now)
+    if best_state is not None:
+        model.load_state_dict(best_state)
+    return Fit(model.eval(), best, curve)
+
+
+def _draw_views(pixels: Tensor, rows: Tensor, frames: int | None, draw: torch.Generator) -> Tensor:
+    """One random view of each clip, or some random frames of it in order: uint8 (B, T or frames, 3, H, W)."""
+    views, t = pixels.shape[1:3]
+    device = rows.device
+    view = torch.randint(views, (len(rows),), generator=draw, device=device)
+    clips = pixels[rows.to(pixels.device), view.to(pixels.device)]
+    if frames is None or frames >= t:
+        return clips
+    picked = torch.rand(len(rows), t, generator=draw, device=device).topk(frames, dim=1).indices.sort(1).values
+    picked = picked.to(pixels.device)
+    return clips[torch.arange(len(rows), device=pixels.device)[:, None], picked]
