@@ -21,7 +21,9 @@ from sfumato.evaluation.result import Result
 from sfumato.report import Strip
 from sfumato.training.device import pick_device
 
-_EPOCHS = {"tiny": 8, "standard": 20}
+_EPOCHS = {"tiny": 6, "standard": 20}
+# What a laptop can afford: one attacker of each kind.
+QUICK_ATTACKS = ("frame", "video", "identity-frames")
 # A file is seen through three windows in time; a drawn clip is one window long.
 _FILE_VIEWS = 3
 _SUITES = {
@@ -91,7 +93,8 @@ def judge_anonymizers(
 def run_suite(suite: str, *, seeds: int, runs: Path, device: str) -> Judged:
     """Every training-free anonymizer before the same judge."""
     data, models = _SUITES[suite]
-    return judge_anonymizers(_BENCHED, data, seeds=seeds, models=models, runs=runs, device=device)
+    attacks = QUICK_ATTACKS if suite == "quick" else None
+    return judge_anonymizers(_BENCHED, data, seeds=seeds, models=models, attacks=attacks, runs=runs, device=device)
 
 
 def _report_problems(dataset: VideoDataset) -> None:

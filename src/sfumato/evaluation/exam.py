@@ -82,6 +82,12 @@ def truth(exam: Exam, labels: Labels) -> Tensor:
     return columns[exam.target]
 
 
+def asked(exam: Exam, dataset: VideoDataset, part: Part) -> Tensor:
+    """Indices (N,) of the clips of a part that the exam asks about: those whose true answer is known."""
+    indices = dataset.split(part, exam.by)
+    return indices[(truth(exam, dataset.labels(indices)) >= 0).all(1)]
+
+
 def yes_columns(probabilities: np.ndarray, heads: tuple[int, ...]) -> np.ndarray:
     """Of softmaxed questions side by side, the columns that `one_hot_columns` has: P(yes), or P(value) if many."""
     keep: list[int] = []
@@ -110,11 +116,11 @@ def sit(
 ) -> Answers:  # fmt: skip
     """Train on the training part, choose the epoch on validation, answer the test part once.
 
-    clips(part): uint8 (N, views, T, 3, H, W) in the order of `dataset.split(part, exam.by)`.
+    clips(part): uint8 (N, views, T, 3, H, W) in the order of `asked(exam, dataset, part)`.
     """
     started = time.perf_counter()
     heads = questions(exam, dataset)
-    labels = {p: truth(exam, dataset.labels(dataset.split(p, exam.by))) for p in ("train", "val", "test")}
+    labels = {p: truth(exam, dataset.labels(asked(exam, dataset, p))) for p in ("train", "val", "test")}
     shape = dataset.shape
     torch.manual_seed(seed)  # the recognizer's first weights
     model = make_recognizer(examinee.recognizer, sum(heads), clip=(shape.frames, shape.height, shape.width))

@@ -9,27 +9,27 @@ import torch
 from torch import Tensor
 
 from sfumato.anonymizers.base import Anonymizer
-from sfumato.datasets.base import Clips, Part, Progress, SplitBy, VideoDataset
+from sfumato.datasets.base import Clips, Part, Progress, VideoDataset
 from sfumato.errors import SfumatoError
 
 _PARTS: tuple[Part, ...] = ("train", "val", "test")
 
 
 class Material:
-    """All clips that any exam needs. `pixels(by, part)` are in the order of `dataset.split(part, by)`."""
+    """All clips that any exam needs; `rows(indices)` says where in `clips` those of the data set are."""
 
     def __init__(
         self, dataset: VideoDataset, *, views: int, device: torch.device, progress: Progress | None = None
     ) -> None:
-        self.dataset, self.device = dataset, device
         splits = [dataset.split(part, by) for by in ("person", "clip") for part in _PARTS]
         indices = torch.cat(splits).unique()
         self.row = torch.full((int(indices.max()) + 1,), -1)
         self.row[indices] = torch.arange(len(indices))
         self.clips = dataset.clips(indices, views=views, device=device, progress=progress)
 
-    def rows(self, by: SplitBy, part: Part) -> Tensor:
-        return self.row[self.dataset.split(part, by)].to(self.clips.pixels.device)
+    def rows(self, indices: Tensor) -> Tensor:
+        """Indices (N,) of the data set → rows (N,) of `clips`, on the device where the pixels are."""
+        return self.row[indices].to(self.clips.pixels.device)
 
 
 @torch.inference_mode()

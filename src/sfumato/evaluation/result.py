@@ -131,7 +131,7 @@ class Result:
             raise SfumatoError(f"'{path}' is no result of schema {SCHEMA}", "judge again with this version")
         try:
             return _build(Result, stored)
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise SfumatoError(f"'{path}' is damaged ({error})", "judge again") from None
 
 
@@ -151,7 +151,13 @@ def _build(kind: Any, value: Any) -> Any:
         hints = get_type_hints(kind)
         return kind(**{f.name: _build(hints[f.name], value[f.name]) for f in fields(kind)})
     if get_origin(kind) is list:
-        return [_build(get_args(kind)[0], v) for v in value]
+        return [_build(get_args(kind)[0], v) for v in _checked(value, list)]
     if kind is float:
         return math.nan if value is None else float(value)
+    return _checked(value, get_origin(kind) or kind)
+
+
+def _checked(value: Any, kind: type) -> Any:
+    if not isinstance(value, kind):
+        raise TypeError(f"{value!r} is no {kind.__name__}")
     return value

@@ -17,7 +17,6 @@ from sfumato.evaluation.metrics import (
     bootstrap,
     bootstrap_max,
     chance_ap,
-    chance_top1,
     coin_f1,
     f1,
     macro_f1,
@@ -59,6 +58,7 @@ class Ruler:
         self.validation = make(sitting.answers, "validation")
         self.raw_validation = make(sitting.raw, "validation")
         self.labels = sitting.answers[0].test_labels
+        self.most_frequent = np.bincount(self.labels[:, 0]).argmax()
         self.n, self.n_validation = len(self.labels), len(sitting.answers[0].validation_labels)
 
     def _accuracy(self, answers: Sequence[Answers], part: str) -> Callable[[Items], np.ndarray]:
@@ -74,7 +74,9 @@ class Ruler:
 
     def chance(self, items: Items) -> np.ndarray:
         if self.metric == "top-1":
-            return np.array([chance_top1(self.labels[items, 0], self.heads[0])])
+            # Who answers blindly names the split's most frequent class. That of every resample anew would be luck, which
+            # pulls the interval of the leakage down.
+            return np.array([(self.labels[items, 0] == self.most_frequent).mean()])
         columns = one_hot_columns(self.labels[items], self.heads)
         return np.asarray(chance_ap(columns.labels, columns.owner))
 

@@ -20,12 +20,13 @@ def pick_device(name: str = "auto") -> torch.device:
     """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise SfumatoError("this machine has no usable CUDA GPU", "use --device cpu")
     try:
         device = torch.device(name)
-    except RuntimeError:
+        torch.zeros(1, device=device).item()  # "mps" and "cuda:9" are well-formed names of what may not be here
+    except (RuntimeError, AssertionError):
         raise SfumatoError(f"there is no device '{name}'", "use auto, cpu or cuda") from None
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise SfumatoError("this machine has no usable CUDA GPU", "use --device cpu")
     return device
 
 

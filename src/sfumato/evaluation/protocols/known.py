@@ -23,9 +23,9 @@ from sfumato.anonymizers.base import Anonymizer
 from sfumato.datasets.base import VideoDataset
 from sfumato.errors import SfumatoError
 from sfumato.evaluation.attacks import ATTACKS
-from sfumato.evaluation.exam import Answers, Exam, Examinee, questions, sit
+from sfumato.evaluation.exam import Answers, Exam, Examinee, asked, questions, sit, truth
 from sfumato.evaluation.material import Material, anonymize_clips
-from sfumato.evaluation.metrics import leakage_removed, nhv, utility_kept
+from sfumato.evaluation.metrics import MIN_GROUPS, leakage_removed, nhv, utility_kept
 from sfumato.evaluation.provenance import commit, versions
 from sfumato.evaluation.result import Line, Result
 from sfumato.evaluation.scoring import Ruler, Sitting, attack_result, headline, strongest_of, utility_score
@@ -85,7 +85,28 @@ def possible_exams(dataset: VideoDataset, config: JudgeConfig) -> tuple[list[Exa
         raise SfumatoError(f"{dataset.name} has neither attributes nor persons", "there is nothing private to attack")
     if len(dataset.actions) < 2:
         raise SfumatoError(f"{dataset.name} has fewer than two actions", "there is no utility to keep")
+    for exam in (UTILITY, *exams):
+        _check_enough(exam, dataset)
     return [UTILITY, *exams], notes
+
+
+def _check_enough(exam: Exam, dataset: VideoDataset) -> None:
+    """Stop before the first training where a score or its interval could not be computed after the last."""
+    for part in ("val", "test"):
+        clips = asked(exam, dataset, part)
+        if len(clips) < MIN_GROUPS:
+            raise SfumatoError(
+                f"{dataset.name} has {len(clips)} {part} clips for '{exam.name}', {MIN_GROUPS} are needed",
+                "give more videos, or move some there",
+            )
+        if exam.target == "attributes":
+            for spec, values in zip(dataset.attributes, truth(exam, dataset.labels(clips)).T, strict=True):
+                found = int((values == 1).sum())
+                if spec.binary and found < MIN_GROUPS:
+                    raise SfumatoError(
+                        f"{dataset.name}: '{spec.name}' is '{spec.values[1]}' in {found} {part} clips, {MIN_GROUPS} are needed",
+                        "give more such videos, or judge other attributes",
+                    )
 
 
 class KnownProtocol:
@@ -162,7 +183,8 @@ class KnownProtocol:
 
         return sit(
             exam, self.config.examinee(exam, self.dataset), self.dataset,
-            lambda part: pixels[self.material.rows(exam.by, part)], seed=seed, device=self.device, report=report,
+            lambda part: pixels[self.material.rows(asked(exam, self.dataset, part))], seed=seed, device=self.device,
+            report=report,
         )  # fmt: skip
 
     def line(self, anonymizer: Anonymizer, answers: dict[str, list[Answers]], raw: dict[str, list[Answers]]) -> Line:
@@ -195,9 +217,14 @@ class KnownProtocol:
 
     def _result(self, lines: list[Line]) -> Result:
         test = self.dataset.split("test", "person")
-        people = self.dataset.labels(test).person.unique().numel()
+        persons = self.dataset.labels(test).person
+        people = persons[persons >= 0].unique().numel()
         notes = list(self.notes)
-        if people < 5:
+        if not people:
+            notes.append(
+                "who is in the clips is not known: the action is judged on other clips, perhaps of the same people"
+            )
+        elif people < 5:
             notes.append(f"only {people} test persons for the action: intervals are over clips, not over persons")
         models = {e.name: self.config.examinee(e, self.dataset).recognizer for e in self.exams}
         return Result(

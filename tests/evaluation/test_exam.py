@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from sfumato.datasets.base import Labels, Part, SplitBy
+from sfumato.datasets.theatre import TheatreDataset
+from sfumato.evaluation.attacks import ATTACKS
+from sfumato.evaluation.exam import (
+    Answers,
+    Exam,
+    Examinee,
+    asked,
+    exam_score,
+    questions,
+    sit,
+    truth,
+    yes_columns,
+)
+from sfumato.evaluation.metrics import one_hot_columns
+from sfumato.training.fit import FitConfig
+
+CPU = torch.device("cpu")
+ACTION = Exam("action", "", "action", "video", "person")
+ATTRIBUTES = Exam("video", "", "attributes", "video", "clip")
+IDENTITY = Exam("identity", "", "identity", "frame", "clip")
+QUICK = Examinee("tiny-frame", FitConfig(epochs=2, batch=8, frames=1))
+
+
+@pytest.fixture
+def answers() -> Answers:
+    rng = np.random.default_rng(0)
+    return Answers(
+        rng.random((3, 2)), np.array([[0], [1], [1]]), rng.random((4, 2)), np.zeros((4, 1), int), rng.random(5), 1.5
+    )
+
+
+@pytest.mark.parametrize("heads", [(2,), (2, 2, 2), (3,), (2, 4, 2, 3)])
+def test_yes_columns_are_those_of_one_hot_columns(heads: tuple[int, ...]) -> None:
+    """Sure and right answers, softmaxed side by side, become exactly the yes/no columns of the truth."""
+    rng = np.random.default_rng(0)
+    labels = np.stack([rng.integers(size, size=30) for size in heads], axis=1)
+    certain = np.concatenate([np.eye(size)[labels[:, i]] for i, size in enumerate(heads)], axis=1)
+    columns = one_hot_columns(labels, heads)
+    assert np.array_equal(yes_columns(certain, heads), columns.labels)
+    assert len(columns.owner) == yes_columns(certain, heads).shape[1]
+
+
+def test_questions_and_truth_follow_the_target(minute: TheatreDataset) -> None:
+    assert questions(ACTION, minute) == (2,)
+    assert questions(IDENTITY, minute) == (4,)
+    assert questions(ATTRIBUTES, minute) == (2, 2, 2, 2, 2)
+    labels = Labels(torch.tensor([1, 0]), torch.tensor([3, 2]), torch.tensor([[1, 0], [0, 1]]))
+    assert truth(ACTION, labels).tolist() == [[1], [0]]
+    assert truth(IDENTITY, labels).tolist() == [[3], [2]]
+    assert truth(ATTRIBUTES, labels).tolist() == [[1, 0], [0, 1]]
+
+
+def test_the_score_that_chooses_is_top1_or_cmap() -> None:
+    score = exam_score(ACTION, (2,))
+    assert score(torch.tensor([[0.9, 0.1], [0.8, 0.2]]), torch.tensor([[0], [1]])) == 0.5
+    # One binary question: P(yes) ranks yes, no, yes: (1/1 + 2/3) / 2.
+    chances = torch.tensor([0.9, 0.8, 0.7])
+    score = exam_score(ATTRIBUTES, (2,))
+    found = score(torch.stack([1 - chances, chances], 1), torch.tensor([[1], [0], [1]]))
+    assert found == pytest.approx(5 / 6)
+
+
+def test_only_clips_with_a_known_answer_are_asked_about(
+    minute: TheatreDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = TheatreDataset.labels
+
+    def labels(self: TheatreDataset, indices: Tensor) -> Labels:
+        found = whole(self, indices)
+        found.person[indices % 4 == 0] = -1
+        return found
+
+    monkeypatch.setattr(TheatreDataset, "labels", labels)
+    everything = minute.split("test", "clip")
+    assert asked(ATTRIBUTES, minute, "test").equal(everything)
+    assert asked(IDENTITY, minute, "test").equal(everything[everything % 4 != 0])
+    found = sit(IDENTITY, QUICK, minute, lambda part: clips_of(minute, IDENTITY, part), seed=0, device=CPU)
+    assert (found.test_labels >= 0).all() and len(found.test) == 18
+
+
+def clips_of(data: TheatreDataset, exam: Exam, part: Part) -> Tensor:
+    return data.clips(asked(exam, data, part)).pixels
+
+
+def test_an_exam_is_answered_on_validation_and_test(minute: TheatreDataset) -> None:
+    found = sit(ATTRIBUTES, QUICK, minute, lambda part: clips_of(minute, ATTRIBUTES, part), seed=0, device=CPU)
+    assert found.validation.shape == found.test.shape == (24, 10)
+    assert found.test.reshape(24, 5, 2).sum(2) == pytest.approx(1, abs=1e-5)
+    assert np.array_equal(found.test_labels, minute.labels(minute.split("test", "clip")).attributes.numpy())
+    assert found.curve.shape == (2,) and found.seconds > 0
+
+
+def test_the_seed_makes_the_answers(minute: TheatreDataset) -> None:
+    clips = {part: clips_of(minute, ACTION, part) for part in ("train", "val", "test")}
+    first, again, other = (sit(ACTION, QUICK, minute, clips.__getitem__, seed=s, device=CPU).test for s in (0, 0, 1))
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_trap_6_no_test_clip_is_touched_before_the_training_has_ended(minute: TheatreDataset) -> None:
+    epochs_done = 0
+    asked_for: list[str] = []
+
+    def report(epoch: int, epochs: int, score: float) -> None:
+        nonlocal epochs_done
+        epochs_done = epoch
+
+    def clips(part: Part) -> Tensor:
+        if part == "test" and epochs_done < QUICK.fit.epochs:
+            raise AssertionError("the test clips were asked for while the epoch was still to be chosen")
+        asked_for.append(part)
+        return clips_of(minute, ACTION, part)
+
+    found = sit(ACTION, QUICK, minute, clips, seed=0, device=CPU, report=report)
+    assert asked_for.count("test") == 1
+    # The model that answers is the one of the best validation epoch: its answers give that epoch's score again.
+    right = found.validation.argmax(1) == found.validation_labels[:, 0]
+    assert right.mean() == pytest.approx(found.curve.max())
+
+
+def test_trap_6_what_is_in_the_test_clips_changes_nothing_but_the_answers_to_them(minute: TheatreDataset) -> None:
+    clips = {part: clips_of(minute, ACTION, part) for part in ("train", "val", "test")}
+    black = {**clips, "test": torch.zeros_like(clips["test"])}
+    one, other = (sit(ACTION, QUICK, minute, c.__getitem__, seed=0, device=CPU) for c in (clips, black))
+    assert np.array_equal(one.validation, other.validation) and np.array_equal(one.curve, other.curve)
+    assert not np.array_equal(one.test, other.test)
+
+
+def test_answers_come_back_from_disk_as_they_went(tmp_path: Path, answers: Answers) -> None:
+    path = tmp_path / "downsample-factor2.5-frame-0.npz"
+    answers.save(path)
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+    again = Answers.load(path)
+    for name, value in vars(answers).items():
+        assert np.array_equal(getattr(again, name), value)
+    assert isinstance(again.seconds, float)
+
+
+def test_a_save_that_fails_leaves_nothing_under_the_name(
+    tmp_path: Path, answers: Answers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(path: Path, **arrays: object) -> None:
+        Path(path).write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "savez_compressed", broken)
+    with pytest.raises(OSError, match="No space"):
+        answers.save(tmp_path / "a.npz")
+    assert not (tmp_path / "a.npz").exists()
+
+
+def test_answers_never_run_code(tmp_path: Path, answers: Answers) -> None:
+    np.savez(tmp_path / "a.npz", **{**vars(answers), "curve": np.array([{"a": 1}], dtype=object)})
+    with pytest.raises(ValueError, match="allow_pickle"):
+        Answers.load(tmp_path / "a.npz")
+
+
+def test_the_attackers_are_on_the_list() -> None:
+    assert ATTACKS.names() == ["frame", "video", "identity", "identity-frames"]
+    by: dict[str, SplitBy] = {entry.name: entry.make().by for entry in ATTACKS}
+    assert set(by.values()) == {"clip"}  # attackers may know the people
+    assert {entry.make().level for entry in ATTACKS} == {"frame", "video"}

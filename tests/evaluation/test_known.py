@@ -1,0 +1,253 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from sfumato.anonymizers import load
+from sfumato.anonymizers.base import Anonymizer
+from sfumato.datasets import theatre
+from sfumato.datasets.base import Labels
+from sfumato.datasets.theatre import TheatreDataset
+from sfumato.errors import SfumatoError
+from sfumato.evaluation import scoring
+from sfumato.evaluation.exam import Answers, Exam, asked, questions, truth
+from sfumato.evaluation.protocols import known
+from sfumato.evaluation.protocols.known import UTILITY, JudgeConfig, KnownProtocol, possible_exams
+from sfumato.evaluation.result import Result
+
+CPU = torch.device("cpu")
+TINY = JudgeConfig(models="tiny", epochs=1, batch=12, attacks=("frame", "identity"))
+RAW, COARSE = load("identity"), load("downsample:factor=16")
+
+
+@pytest.fixture(autouse=True)
+def fewer_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scoring, "SAMPLES", 60)
+
+
+def protocol(data: TheatreDataset, folder: Path, config: JudgeConfig = TINY) -> KnownProtocol:
+    return KnownProtocol(data, config, device=CPU, folder=folder)
+
+
+def plain(result: Result) -> str:
+    return repr(asdict(result))  # NaN is not equal to NaN, its name is
+
+
+def count_trainings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    trained: list[str] = []
+    really = known.sit
+
+    def sit(exam: Exam, *arguments: Any, **options: Any) -> Answers:
+        trained.append(exam.name)
+        return really(exam, *arguments, **options)
+
+    monkeypatch.setattr(known, "sit", sit)
+    return trained
+
+
+def test_a_judgement_from_end_to_end_and_again_without_training(
+    minute: TheatreDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained = count_trainings(monkeypatch)
+    first = protocol(minute, tmp_path).judge([COARSE], RAW)
+    assert trained == ["action", "frame", "identity"] * 2
+    assert [line.anonymizer for line in first.lines] == ["identity", "downsample:factor=16"]
+    assert (first.protocol, first.data, first.actions, first.persons) == ("known", "theatre:small", 2, 4)
+    assert (first.test_clips, first.test_persons, first.seeds, first.epochs) == (24, 1, [0], 1)
+    assert first.models == {"action": "tiny-video", "frame": "tiny-frame", "identity": "tiny-video"}
+    assert any("only 1 test persons" in note for note in first.notes)
+    for line in first.lines:
+        assert [a.attacker for a in line.attacks] == ["frame", "identity"]
+        assert [s.target for s in line.strongest] == ["attributes", "identity"]
+        assert (line.utility.raw, line.utility.chance) == (first.lines[0].utility.value, 0.5)
+        assert line.headline.verdict in ("measured", "inconclusive")
+        assert [a.name for a in line.attacks[0].attributes] == [a.name for a in minute.attributes]
+    assert len(list(tmp_path.glob("*.npz"))) == 6
+
+    monkeypatch.setattr(TheatreDataset, "clips", lambda *_, **__: pytest.fail("no clip is needed any more"))
+    second = protocol(minute, tmp_path).judge([COARSE], RAW)
+    assert len(trained) == 6
+    assert plain(second) == plain(first)
+    second.save(tmp_path / "result.json")
+    assert plain(Result.load(tmp_path / "result.json")) == plain(first)
+
+
+def test_what_is_kept_belongs_to_one_setting(minute: TheatreDataset, tmp_path: Path) -> None:
+    def key(config: JudgeConfig = TINY, anonymizer: Anonymizer = COARSE, seed: int = 0) -> Path:
+        return protocol(minute, tmp_path, config)._key(UTILITY, anonymizer, seed)
+
+    other_theatre = protocol(TheatreDataset("small", seed=1), tmp_path)._key(UTILITY, COARSE, 0)
+    other_exam = protocol(minute, tmp_path)._key(replace(UTILITY, by="clip"), COARSE, 0)
+    keys = {
+        key(), key(replace(TINY, epochs=2)), key(replace(TINY, batch=6)), key(replace(TINY, views=2)),
+        key(anonymizer=RAW), key(anonymizer=load("downsample:factor=8")), key(seed=1), key(replace(TINY, models="standard")),
+        other_theatre, other_exam,
+    }  # fmt: skip
+    assert len(keys) == 10
+    assert key() == key(replace(TINY, attacks=("video",)))  # who else attacks does not matter
+
+
+def pretend(strength: Callable[[Exam, Tensor], float]) -> Callable[..., Answers]:
+    """A `sit` without training: `strength` of (exam, test clips) is the share of right answers, the rest is luck."""
+
+    def sit(
+        exam: Exam, examinee: Any, dataset: TheatreDataset, clips: Callable[..., Tensor], *, seed: int, **_: Any
+    ) -> Answers:
+        rng = np.random.default_rng(seed)
+        share = strength(exam, clips("test"))
+
+        def part(name: Any) -> tuple[np.ndarray, np.ndarray]:
+            labels = truth(exam, dataset.labels(asked(exam, dataset, name))).numpy()
+            tables = []
+            for column, size in zip(labels.T, questions(exam, dataset), strict=True):
+                told = np.where(rng.random(len(column)) < share, column, rng.integers(size, size=len(column)))
+                tables.append(np.eye(size)[told] * 0.9 + 0.1 / size)
+            return np.concatenate(tables, axis=1), labels
+
+        return Answers(*part("val"), *part("test"), np.array([0.5]), 0.0)
+
+    return sit
+
+
+def smooth(clips: Tensor) -> bool:
+    return bool(clips.float().diff(dim=-1).abs().mean() < 4)
+
+
+def test_a_perfect_anonymizer_and_a_useless_one(
+    minute: TheatreDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everybody is right on raw video; on coarse video only the action is still known."""
+    monkeypatch.setattr(known, "sit", pretend(lambda exam, clips: float(exam.target == "action" or not smooth(clips))))
+    raw, coarse = protocol(minute, tmp_path, replace(TINY, seeds=2)).judge([COARSE], RAW).lines
+    assert (raw.headline.value, raw.headline.verdict, raw.nhv) == (1.0, "measured", 0.0)
+    assert coarse.headline.verdict == "measured" and coarse.headline.value < 0.4
+    assert coarse.utility.value == 1.0 and coarse.utility_per_seed == [1.0, 1.0]
+    assert coarse.nhv == pytest.approx(1 - max(coarse.headline.value, 0))
+
+
+def test_an_attacker_that_fails_on_raw_video_is_inconclusive_and_never_private(
+    minute: TheatreDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(known, "sit", pretend(lambda exam, clips: 0.0 if exam.target == "identity" else 1.0))
+    for line in protocol(minute, tmp_path).judge([COARSE], RAW).lines:
+        assert line.headline.verdict == "inconclusive"
+        assert math.isnan(line.nhv)
+        verdicts = {s.target: s.leakage.verdict for s in line.strongest}
+        assert verdicts == {"attributes": "measured", "identity": "inconclusive"}
+
+
+def test_utility_that_never_was_gives_no_trade_off(
+    minute: TheatreDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def strength(exam: Exam, clips: Tensor) -> float:
+        return float(exam.target != "action")
+
+    sit = pretend(strength)
+
+    def wrong_action(exam: Exam, *arguments: Any, **options: Any) -> Answers:
+        found = sit(exam, *arguments, **options)
+        if exam.target == "action":
+            found.test = np.eye(2)[1 - found.test_labels[:, 0]]
+        return found
+
+    monkeypatch.setattr(known, "sit", wrong_action)
+    (line,) = protocol(minute, tmp_path).judge([], RAW).lines
+    assert line.utility.value == 0 and line.headline.verdict == "measured"
+    assert math.isnan(line.nhv)
+
+
+@pytest.mark.parametrize("value", [float("nan"), 1.5, -0.5])
+def test_an_anonymizer_whose_output_is_no_picture_is_refused(
+    minute: TheatreDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: float
+) -> None:
+    class Broken(Anonymizer):
+        name, summary = "broken", "for tests"
+
+        def forward(self, video: Tensor) -> Tensor:
+            return video * 0 + value
+
+    monkeypatch.setattr(known, "sit", pretend(lambda exam, clips: 1.0))
+    with pytest.raises(SfumatoError, match="'broken' gave an output"):
+        protocol(minute, tmp_path).judge([Broken()], RAW)
+    assert not list(tmp_path.glob("broken*"))
+
+
+def test_masks_reach_the_anonymizers_that_need_them(
+    minute: TheatreDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = protocol(minute, tmp_path)
+    hidden = judge._anonymized(load("blacken-people", margin=0.0))
+    assert judge.material.clips.people is not None
+    where = judge.material.clips.people.bool().expand_as(hidden)
+    assert not hidden[where].any() and hidden[~where].float().mean() > 50
+
+
+def test_attacks_without_labels_are_left_out_and_said_so(minute: TheatreDataset) -> None:
+    config = JudgeConfig(models="tiny")
+    exams, notes = possible_exams(minute, config)
+    assert [e.name for e in exams] == ["action", "frame", "video", "identity", "identity-frames"]
+    assert notes == []
+    minute.persons = ()
+    exams, notes = possible_exams(minute, config)
+    assert [e.name for e in exams] == ["action", "frame", "video"]
+    assert [note.split(":")[0] for note in notes] == ["attack 'identity' left out", "attack 'identity-frames' left out"]
+
+
+def fails(data: TheatreDataset, config: JudgeConfig = TINY) -> str:
+    with pytest.raises(SfumatoError) as error:
+        possible_exams(data, config)
+    assert error.value.next_step
+    return str(error.value)
+
+
+def test_a_judgement_that_could_not_end_does_not_begin(minute: TheatreDataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    nobody = TheatreDataset("small")
+    nobody.persons = ()
+    assert "neither attributes nor persons" in fails(nobody, replace(TINY, attacks=("identity",)))
+    idle = TheatreDataset("small")
+    idle.actions = idle.actions[:1]
+    assert "fewer than two actions" in fails(idle)
+    assert "there is no attack 'frames'" in fails(minute, replace(TINY, attacks=("frames",)))
+    monkeypatch.setitem(theatre.PRESETS, "small", replace(minute.preset, sizes=(24, 4, 24)))
+    assert "has 4 val clips for 'action', 5 are needed" in fails(TheatreDataset("small"))
+    rare = {**minute.preset.prevalence, "nudity": 0.05}
+    monkeypatch.setitem(theatre.PRESETS, "small", replace(minute.preset, prevalence=rare))
+    assert "'nudity' is 'yes' in" in fails(TheatreDataset("small"))
+
+
+def test_clips_of_unknown_people_are_not_asked_about(
+    minute: TheatreDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = TheatreDataset.labels
+
+    def labels(self: TheatreDataset, indices: Tensor) -> Labels:
+        found = whole(self, indices)
+        return replace(found, person=torch.where((indices % 3 == 0) | (indices >= 72), -1, found.person))
+
+    monkeypatch.setattr(TheatreDataset, "labels", labels)
+    result = protocol(minute, tmp_path, replace(TINY, attacks=("identity",))).judge([], RAW)
+    assert result.test_persons == 0
+    assert any("who is in the clips is not known" in note for note in result.notes)
+
+
+def test_who_sits_an_exam(minute: TheatreDataset) -> None:
+    frame = possible_exams(minute, JudgeConfig())[0][1]
+    standard, tiny = JudgeConfig(epochs=7, batch=5), JudgeConfig(models="tiny")
+    assert standard.examinee(UTILITY, minute).recognizer == "r3d-18"
+    assert standard.examinee(frame, minute).recognizer == "resnet-18"
+    assert (standard.examinee(frame, minute).fit.frames, standard.examinee(UTILITY, minute).fit.frames) == (2, None)
+    assert (standard.examinee(UTILITY, minute).fit.epochs, standard.examinee(UTILITY, minute).fit.batch) == (7, 5)
+    assert tiny.examinee(UTILITY, minute).fit.flip
+    signs = TheatreDataset("small")
+    signs.mirror_safe = False
+    assert not tiny.examinee(UTILITY, signs).fit.flip
+    with pytest.raises(SfumatoError, match="no 'huge' models: use standard or tiny"):
+        JudgeConfig(models="huge").examinee(UTILITY, minute)

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sfumato.errors import SfumatoError
+from sfumato.evaluation.result import AttackResult, AttributeScore, Leakage, Line, Result, Score, Strongest
+
+NAN = math.nan
+
+
+def result() -> Result:
+    score = Score(0.7, 0.6, 0.8, 0.5, 0.9)
+    attribute = AttributeScore("face", score, NAN, 0.4, 0.3, 0.2)
+    attack = AttackResult(
+        "frame", "attributes", "frame", "tiny-frame", "cMAP", score, Leakage(0.5, 0.4, 0.6, "measured"), 0.5, 0.71,
+        [0.7, 0.69], [[0.5, NAN], [0.6, 0.7]], [attribute],
+    )  # fmt: skip
+    nothing = Leakage(NAN, NAN, NAN, "inconclusive")
+    line = Line(
+        "downsample:factor=16", score, [0.7], [attack], [Strongest("attributes", ["frame"], score, nothing)], nothing,
+        NAN,
+    )  # fmt: skip
+    return Result(
+        "known", "theatre:small", 10, 22, 400, 8, [0, 1], {"frame": "tiny-frame"}, 6, "a laptop", {"torch": "2"}, "abc",
+        [line], ["a note"],
+    )  # fmt: skip
+
+
+def same(a: Any, b: Any) -> bool:
+    """Equal, NaN being equal to NaN."""
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
+    if isinstance(a, list):
+        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
+    return (isinstance(a, float) and math.isnan(a) and math.isnan(b)) or (type(a) is type(b) and a == b)
+
+
+def test_a_result_comes_back_as_it_went(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "result.json"
+    result().save(path)
+    assert [p.name for p in path.parent.iterdir()] == ["result.json"]
+    again = Result.load(path)
+    assert isinstance(again.lines[0].attacks[0].attributes[0].ap, Score)
+    assert same(asdict(again), asdict(result()))
+
+
+def test_nan_is_written_as_null_and_the_file_is_plain_json(tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    result().save(path)
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    stored = json.loads(path.read_text(), parse_constant=refuse)
+    assert stored["schema"] == "sfumato-result/1"
+    line = stored["lines"][0]
+    assert line["nhv"] is None and line["headline"]["value"] is None
+    assert line["attacks"][0]["curve"] == [[0.5, None], [0.6, 0.7]]
+    assert line["attacks"][0]["attributes"][0]["f1"] is None
+
+
+def change(stored: dict[str, Any], kind: str) -> Any:
+    line = stored["lines"][0]
+    match kind:
+        case "a field is missing":
+            del line["utility"]["raw"]
+        case "a word for a number":
+            line["utility"]["raw"] = "much"
+        case "a list for a number":
+            line["utility"]["raw"] = []
+        case "a number for a word":
+            stored["protocol"] = 7
+        case "no lines":
+            stored["lines"] = None
+        case "a word for lines":
+            stored["lines"] = "none"
+        case "a line that is none":
+            stored["lines"] = [3]
+        case "models that are none":
+            stored["models"] = ["r3d-18"]
+    return stored
+
+
+DAMAGE = (
+    "a field is missing", "a word for a number", "a list for a number", "a number for a word", "no lines",
+    "a word for lines", "a line that is none", "models that are none",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_a_damaged_result_is_refused_by_name(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "r.json"
+    path.write_text(json.dumps(change(json.loads(json.dumps(asdict(result()))), kind)))
+    with pytest.raises(SfumatoError, match=r"'.*r.json' is damaged .*judge again"):
+        Result.load(path)
+
+
+@pytest.mark.parametrize("content", ['{"schema": "other/1"}', "{}", "[]", "3", "null"])
+def test_a_foreign_file_is_refused_by_its_schema(tmp_path: Path, content: str) -> None:
+    (tmp_path / "r.json").write_text(content)
+    with pytest.raises(SfumatoError, match="is no result of schema sfumato-result/1"):
+        Result.load(tmp_path / "r.json")
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", None])
+def test_an_unreadable_file_is_refused_by_name(tmp_path: Path, content: bytes | None) -> None:
+    if content is not None:
+        (tmp_path / "r.json").write_bytes(content)
+    with pytest.raises(SfumatoError, match=r"cannot read a result from '.*r.json'"):
+        Result.load(tmp_path / "r.json")
+
+
+def test_a_save_that_fails_leaves_the_old_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "r.json"
+    result().save(path)
+    before = path.read_bytes()
+
+    def broken(self: Path, *args: object, **options: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", broken)
+    with pytest.raises(OSError, match="No space"):
+        result().save(path)
+    assert path.read_bytes() == before
