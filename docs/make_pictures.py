@@ -1,0 +1,49 @@
+"""Makes the pictures of the README from the program itself: `python docs/make_pictures.py`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+from sfumato.anonymizers import load
+from sfumato.datasets.theatre import TheatreDataset
+
+HERE = Path(__file__).parent
+ROWS = ("identity", "downsample:factor=8", "pixelate", "strong-blur-people", "blacken-people")
+
+
+def save(picture: Tensor, name: str, scale: int) -> None:
+    """uint8 (3, H, W) as a small PNG with hard pixels."""
+    image = Image.fromarray(picture.permute(1, 2, 0).numpy())
+    image = image.resize((image.width * scale, image.height * scale), Image.Resampling.NEAREST)
+    image.quantize(255).save(HERE / name, optimize=True)
+
+
+@torch.inference_mode()
+def before_after(stage: TheatreDataset, index: int) -> None:
+    """One clip, six moments of it, through each anonymizer."""
+    footage = stage.draw(torch.tensor([index]))
+    video, people = footage.clips.float() / 255, footage.people.float()
+    rows = []
+    for name in ROWS:
+        anonymizer = load(name)
+        out = anonymizer(video, people=people) if anonymizer.needs_people else anonymizer(video)
+        frames = (out[0, [0, 3, 6, 9, 12, 15]] * 255).round().to(torch.uint8)
+        rows.append(torch.cat(list(frames), dim=2))
+    save(torch.cat(rows, dim=1), "before-after.png", 1)
+
+
+def contact_sheet(stage: TheatreDataset) -> None:
+    """Forty clips, the middle frame of each."""
+    frames = stage.clips(torch.arange(40) + 120).pixels[:, 0, 8]
+    rows = [torch.cat(list(frames[r : r + 10]), dim=2) for r in range(0, 40, 10)]
+    save(torch.cat(rows, dim=1), "theatre.png", 1)
+
+
+if __name__ == "__main__":
+    theatre = TheatreDataset()
+    before_after(theatre, 64)
+    contact_sheet(theatre)
