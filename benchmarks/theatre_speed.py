@@ -24,7 +24,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     device = pick_device(args.device)
-    batch = 2048 if device.type == "cuda" else 32
+    batch = 2048 if device.type == "cuda" else 128
     stage = TheatreDataset()
 
     def draw(start: int) -> None:

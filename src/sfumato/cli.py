@@ -7,16 +7,30 @@ import json
 import sys
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from sfumato.errors import SfumatoError
 
 if TYPE_CHECKING:
     from sfumato.commands.judge import Judged
 
+
+class _Interruptible(TyperGroup):
+    """Ctrl-C says in one line what it left; Typer on its own ends silently, or as "Aborted", depending on its version."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            print("stopped: finished parts are kept, run the same command to go on", file=sys.stderr)
+            raise typer.Exit(130) from None
+
+
 app = typer.Typer(
+    cls=_Interruptible,
     help="Train, attack, certify and deploy video anonymizers: who a person is dissolves, what they do stays.",
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
 )  # fmt: skip
@@ -75,7 +89,7 @@ def list_command(
 
 @app.command()
 def anonymize(
-    sources: Annotated[list[str], typer.Argument(help="files, folders or globs", metavar="SOURCE...")],
+    sources: Annotated[list[str], typer.Argument(help="files, folders or globs", metavar="SOURCE")],
     output: Annotated[Path | None, typer.Option("-o", "--out", help="a file for one video, a folder for more")] = None,
     using: Annotated[str, typer.Option("--with", help="an anonymizer's name or folder")] = "blur",
     strength: Annotated[float | None, typer.Option(help="moves the anonymizer's first knob")] = None,
@@ -99,7 +113,7 @@ def anonymize(
 @app.command()
 def judge(
     anonymizers: Annotated[
-        list[str], typer.Argument(help="names (downsample:factor=16) or folders", metavar="ANONYMIZER...")
+        list[str], typer.Argument(help="names (downsample:factor=16) or folders", metavar="ANONYMIZER")
     ],
     data: Annotated[
         str, typer.Option("--data", help="theatre, theatre:small, manifest:PATH/index.csv, folder:PATH")
@@ -116,8 +130,9 @@ def judge(
     device: DeviceOption = "auto",
 ) -> None:
     """Judge frozen anonymizers: fresh action and attack models are trained on anonymized video, raw always beside."""
-    from sfumato.commands.judge import judge_anonymizers
+    from sfumato.commands.judge import check_places, judge_anonymizers
 
+    check_places(json_file, report)
     judged = judge_anonymizers(
         anonymizers, data, protocol=protocol, seeds=seeds, models=models, epochs=epochs, attacks=attack, strict=strict,
         runs=runs, device=device,
@@ -135,8 +150,9 @@ def benchmark(
     device: DeviceOption = "auto",
 ) -> None:
     """Every training-free anonymizer before the same judge, in one table."""
-    from sfumato.commands.judge import run_suite
+    from sfumato.commands.judge import check_places, run_suite
 
+    check_places(json_file, report)
     _show(run_suite(suite.value, seeds=seeds, runs=runs, device=device), json_file, report)
 
 
@@ -161,16 +177,16 @@ def doctor() -> None:
 
 
 def _show(judged: Judged, json_file: Path | None, report: Path | None) -> None:
-    from sfumato.commands.console import out
+    from sfumato.commands.console import out, say
     from sfumato.report import render_table, write_report
 
     out.print(render_table(judged.result))
     if json_file:
         judged.result.save(json_file)
-        out.print(f"result: {json_file}", highlight=False)
+        say(f"result: {json_file}")
     if report:
         write_report(judged.result, report, strips=judged.strips())
-        out.print(f"report: {report}", highlight=False)
+        say(f"report: {report}")
 
 
 def main() -> None:
@@ -180,14 +196,14 @@ def main() -> None:
     except SfumatoError as error:
         _fail(str(error))
     except OSError as error:
-        if error.errno == errno.ENOSPC:
+        where = f" '{error.filename}'" if error.filename else ""
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
             _fail("no space left on the disk: free some and run again")
         if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
-            _fail(f"not allowed to write '{error.filename}': choose another place")
+            _fail(f"not allowed to write{where}: choose another place")
+        if where:  # a folder that is a file, a name too long; without a name it is no mistake of the user's
+            _fail(f"cannot use{where} ({error.strerror}): choose another place")
         raise
-    except KeyboardInterrupt:
-        print("stopped: finished parts are kept, run the same command to go on", file=sys.stderr)
-        sys.exit(130)
 
 
 def _fail(message: str) -> None:

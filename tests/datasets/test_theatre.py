@@ -103,10 +103,12 @@ def test_a_sample_holds_everything(small: TheatreDataset) -> None:
     assert (sample.clip.shape, sample.clip.dtype) == ((8, 3, 64, 64), torch.uint8)
     assert sample.people is not None and sample.people.shape == (8, 1, 64, 64)
     assert sample.source == "theatre:small/3"
-    assert set(sample.attributes) == {"face", "skin", "gender", "nudity", "relationship"}
+    every = (*VP_ATTRIBUTES, *NOVEL_ATTRIBUTES, *VALUE_ATTRIBUTES)
+    assert set(sample.attributes) == {a.name for a in every}
+    assert all(0 <= sample.attributes[a.name] < len(a.values) for a in every)
     labels = small.labels(torch.tensor([3]))
     assert (sample.action, sample.person) == (labels.action.item(), labels.person.item())
-    assert list(sample.attributes.values()) == labels.attributes[0].tolist()
+    assert [sample.attributes[a.name] for a in small.attributes] == labels.attributes[0].tolist()
     assert sample.caption == f"a person {small.motions[sample.action].caption}"
 
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 from sfumato.anonymizers import label, load
 from sfumato.anonymizers.detectors import make_detector
+from sfumato.anonymizers.identity import Identity
 from sfumato.anonymizers.streaming import anonymize_file
-from sfumato.commands.console import bars, err, out
+from sfumato.commands.console import bars, err, say
 from sfumato.errors import SfumatoError
 from sfumato.training.device import pick_device
 from sfumato.video import find_videos
+from sfumato.video.decode import SUFFIXES
 
 _MARK = "-anonymized"
-_FILES = {".mp4", ".m4v", ".mov", ".mkv"}
 
 
 def targets(sources: Sequence[str], output: Path | None) -> list[tuple[Path, Path]]:
@@ -23,25 +25,43 @@ def targets(sources: Sequence[str], output: Path | None) -> list[tuple[Path, Pat
     >>> targets(["clip.mp4"], Path("hidden.mp4"))  # doctest: +SKIP
     [(PosixPath('clip.mp4'), PosixPath('hidden.mp4'))]
     """
-    found: list[tuple[Path, Path]] = []
+    found: dict[Path, Path] = {}  # by source, since a folder and a glob may both name a video
     for source in sources:
+        if not source:  # Path("") would be the whole working folder
+            raise SfumatoError("an empty name was given", "name a video, a folder or a glob")
         root = Path(source) if Path(source).is_dir() else None
-        # Copies made by an earlier run lie beside their originals: they are not sources.
-        videos = [v for v in find_videos(source) if not v.stem.endswith(_MARK)]
-        for video in videos:
+        for video in find_videos(source):
+            if _is_copy(video, root, output):
+                continue
             inside = video.relative_to(root) if root else Path(video.name)
             here = video.with_name(f"{video.stem}{_MARK}.mp4")
-            found.append((video, output / inside.with_suffix(".mp4") if output else here))
+            found[video] = output / inside.with_suffix(".mp4") if output else here
     if not found:
         raise SfumatoError(f"there are only anonymized copies in '{sources[0]}'", "name a folder with originals")
-    if output and output.suffix.lower() in _FILES and not output.is_dir():
+    if output and output.suffix.lower() in SUFFIXES and not output.is_dir():
         if len(found) > 1:
             raise SfumatoError(f"{len(found)} videos cannot all become '{output}'", "give a folder with -o")
-        return [(found[0][0], output)]
-    doubles = {t for _, t in found if sum(other == t for _, other in found) > 1}
+        found = dict.fromkeys(found, output)
+    elif output and output.is_file():
+        raise SfumatoError(f"'{output}' is a file", "give -o a folder, or a name that ends in .mp4")
+    doubles = [target for target, times in Counter(found.values()).items() if times > 1]
     if doubles:
-        raise SfumatoError(f"two videos would both become '{min(doubles)}'", "anonymize their folders one by one")
-    return found
+        raise SfumatoError(
+            f"two videos would both become '{min(doubles)}'", "anonymize them one by one, each with its -o"
+        )
+    for video, target in found.items():
+        # Before any "already there": an original must never pass for its own anonymized copy.
+        if target.exists() and target.samefile(video):
+            raise SfumatoError(f"'{target}' is the source itself", "name another place with -o")
+    return list(found.items())
+
+
+def _is_copy(video: Path, root: Path | None, output: Path | None) -> bool:
+    """Whether an earlier run made it: marked beside its original, or in an output folder inside the source folder."""
+    if video.stem.endswith(_MARK):
+        return True
+    inside = root and output and root.resolve() in output.resolve().parents
+    return bool(output and inside and output.resolve() in video.resolve().parents)
 
 
 def anonymize_videos(
@@ -58,13 +78,19 @@ def anonymize_videos(
         )
     find_people = make_detector(detector, checkpoint=checkpoint) if detector and anonymizer.needs_people else None
     jobs = targets(sources, output)
+    if isinstance(anonymizer, Identity):
+        say(
+            "warning: identity changes no picture: whoever is in the videos can be recognized",
+            console=err,
+            style="yellow",
+        )
     if len(jobs) == 1 and jobs[0][1].exists() and not overwrite:
         raise SfumatoError(f"'{jobs[0][1]}' exists", "add --overwrite to replace it, or name another with -o")
     failed = 0
     with bars() as progress:
         for source, target in jobs:
             if target.exists() and not overwrite:
-                out.print(f"{target}: already there", highlight=False, markup=False)
+                say(f"{target}: already there, left as it is (--overwrite replaces it)")
                 continue
             task = progress.add_task(source.name, total=None, status=label(anonymizer))
 
@@ -81,15 +107,15 @@ def anonymize_videos(
                 if len(jobs) == 1:
                     raise
                 failed += 1
-                err.print(f"error: {source}: {error}", highlight=False, markup=False)
+                say(f"error: {source}: {error}", console=err)
                 continue
             finally:
                 progress.remove_task(task)
             for warning in done.warnings:
-                err.print(f"warning: {warning}", style="yellow", highlight=False, markup=False)
+                say(f"warning: {warning}", console=err, style="yellow")
             told = f"{target}: {done.frames} frames with {label(anonymizer)}"
             if done.frames_without_people is not None:
                 told += f", {detector} found in {done.frames - done.frames_without_people} of them"
-            out.print(told, highlight=False, markup=False)
+            say(told)
     if failed:
         raise SfumatoError(f"{failed} of {len(jobs)} videos could not be anonymized", "see the lines above")

@@ -22,12 +22,24 @@ out = Console(width=None if sys.stdout.isatty() else 100)
 err = Console(stderr=True)
 
 
+def say(text: str, *, console: Console = out, style: str | None = None) -> None:
+    """One line as it is: never folded, and a file called `[bold].mp4` keeps its name.
+
+    >>> say("hidden.mp4: 20 frames with blur")
+    """
+    console.print(text, style=style, highlight=False, markup=False, soft_wrap=True)
+
+
 def bars() -> Progress:
-    """The one look of all progress bars, on standard error, so that standard output stays clean for results."""
+    """The one look of all progress bars, on standard error, so that standard output stays clean for results.
+
+    Off a terminal nothing is drawn: a log would only get empty lines.
+    """
     return Progress(
-        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(),
-        TimeElapsedColumn(), TextColumn("eta"), TimeRemainingColumn(), TextColumn("[dim]{task.fields[status]}"),
-        console=err, transient=True,
+        SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(bar_width=24), MofNCompleteColumn(),
+        TimeElapsedColumn(), TextColumn("eta"), TimeRemainingColumn(),
+        TextColumn("{task.fields[status]}", style="dim", markup=False),
+        console=err, transient=True, disable=not err.is_terminal,
     )  # fmt: skip
 
 
@@ -48,7 +60,7 @@ class Monitor:
         self.finished += 1
         self.progress.advance(self.task)
         if not err.is_terminal:
-            err.print(f"[{self.finished}/{self.trainings}] {what}", highlight=False, markup=False)
+            say(f"[{self.finished}/{self.trainings}] {what}", console=err)
 
     def status(self, text: str) -> None:
         self.progress.update(self.task, status=text)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from sfumato.anonymizers import load
-from sfumato.commands.console import err, out
+from sfumato.commands.console import err, out, say
 from sfumato.commands.judge import QUICK_ATTACKS, judge_anonymizers
 from sfumato.report import render_table, write_report
 from sfumato.theatre.screenplay import perform
@@ -26,7 +26,7 @@ def run_demo(folder: Path, device: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     err.print("1/3  a play of one person, raw and through two anonymizers", highlight=False)
     _write_video(folder / "before-after.mp4")
-    out.print(f"video:  {folder / 'before-after.mp4'}", highlight=False)
+    say(f"video:  {folder / 'before-after.mp4'}")
     err.print("2/3  fresh models learn from each: what is done, and who does it", highlight=False)
     judged = judge_anonymizers(
         _SHOWN[1:], "theatre:small", models="tiny", attacks=QUICK_ATTACKS, runs=folder / "runs", device=device
@@ -35,8 +35,8 @@ def run_demo(folder: Path, device: str) -> None:
     out.print(render_table(judged.result))
     judged.result.save(folder / "result.json")
     write_report(judged.result, folder / "report.html", strips=judged.strips())
-    out.print(f"report: {folder / 'report.html'}   ({time.perf_counter() - started:.0f} s in all)", highlight=False)
-    out.print("next:   sfumato anonymize YOUR_VIDEO.mp4 --with downsample:factor=8", highlight=False)
+    say(f"report: {folder / 'report.html'}   ({time.perf_counter() - started:.0f} s in all)")
+    say("next:   sfumato anonymize YOUR_VIDEO.mp4 --with downsample:factor=8")
 
 
 @torch.inference_mode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ import torch
 
 from sfumato.anonymizers import label, load
 from sfumato.anonymizers.base import Anonymizer
-from sfumato.commands.console import err, monitored
+from sfumato.commands.console import err, monitored, say
 from sfumato.datasets import VideoDataset, open_dataset
 from sfumato.errors import SfumatoError
 from sfumato.evaluation.material import anonymize_clips
@@ -72,22 +73,44 @@ def judge_anonymizers(
         raise SfumatoError(f"there are no '{models}' models", "use auto, tiny or standard")
     make = PROTOCOLS.find(protocol).make
     raw = load(RAW)
-    others = [load(name) for name in names]
-    others = [a for a in others if label(a) != RAW]
+    others = list({label(a): a for a in map(load, names) if label(a) != RAW}.values())
+    from_files = data.startswith(("manifest:", "folder:"))
+    for anonymizer in others:
+        if from_files and anonymizer.needs_people:  # said now, not after raw video has been trained on
+            raise SfumatoError(
+                f"'{label(anonymizer)}' needs to know where people are, and files come without person masks",
+                "judge it on theatre, or choose another anonymizer",
+            )
     dataset = open_dataset(data, strict=strict)
     _report_problems(dataset)
-    from_files = data.startswith(("manifest:", "folder:"))
     config = JudgeConfig(
         models=kind, epochs=epochs or _EPOCHS[kind], seeds=seeds, views=_FILE_VIEWS if from_files else 1
     )
     if attacks:
         config = JudgeConfig(**{**vars(config), "attacks": tuple(attacks)})
-    folder = runs / "judge" / re.sub(r"[^A-Za-z0-9.-]+", "-", data).strip("-")
+    # One plain folder name whatever the data is called; its end tells most, and file systems stop at 255 bytes.
+    folder = runs / "judge" / re.sub(r"[^A-Za-z0-9.-]+", "-", data)[-100:].strip("-.")
     with monitored() as monitor:
         watch = Watch(monitor.total, monitor.done, monitor.status)
         judging = make(dataset, config, device=where, folder=folder, watch=watch)
         result = judging.judge(others, raw)
     return Judged(result, dataset, [raw, *others])
+
+
+def check_places(*files: Path | None) -> None:
+    """Stop before the first training where a result could not be written after the last.
+
+    >>> check_places(Path("result.json"), Path("report.html"))
+    """
+    asked = [file for file in files if file is not None]
+    for file in asked:
+        if file.is_dir():
+            raise SfumatoError(f"'{file}' is a folder", "name a file to write")
+        there = next(parent for parent in file.absolute().parents if parent.exists())
+        if not there.is_dir() or not os.access(there, os.W_OK):
+            raise SfumatoError(f"'{file}' cannot be written", f"'{there}' takes no files: choose another place")
+    if len({file.absolute() for file in asked}) < len(asked):
+        raise SfumatoError(f"two results would both become '{asked[0]}'", "give each a file of its own")
 
 
 def run_suite(suite: str, *, seeds: int, runs: Path, device: str) -> Judged:
@@ -101,6 +124,6 @@ def _report_problems(dataset: VideoDataset) -> None:
     """Rows of a user's own data that had to be left out: the first few, and how many more."""
     problems = getattr(dataset, "problems", [])
     for line in problems[:5]:
-        err.print(f"left out: {line}", style="yellow", highlight=False, markup=False)
+        say(f"left out: {line}", console=err, style="yellow")
     if len(problems) > 5:
-        err.print(f"… and {len(problems) - 5} more", style="yellow", highlight=False)
+        say(f"… and {len(problems) - 5} more", console=err, style="yellow")

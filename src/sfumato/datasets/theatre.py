@@ -164,13 +164,12 @@ class TheatreDataset(VideoDataset):
 
     def sample(self, index: int) -> Sample:
         one = torch.tensor([index])
-        footage, labels = self.draw(one), self.labels(one)
-        named = {a.name: int(v) for a, v in zip(self.attributes, labels.attributes[0], strict=True)}
-        motion = self.motions[int(labels.action)]
-        return Sample(
-            footage.clips[0], int(labels.action), int(labels.person), f"{self.name}/{index}", named, footage.people[0],
-            f"a person {motion.caption}",
-        )  # fmt: skip
+        footage, script = self.draw(one), self.script(one)
+        # Everything that is known, not only the attributes a judge would ask for.
+        named = {name: int(value) for name, value in {**script.identifiable, **script.values()}.items()}
+        action, person = int(script.motion), int(script.person)
+        caption = f"a person {self.motions[action].caption}"
+        return Sample(footage.clips[0], action, person, f"{self.name}/{index}", named, footage.people[0], caption)
 
     def screenplay(self, index: int, kind: Kind = "untrimmed", frames: int = 256) -> Sample:
         """An untrimmed video with its segments, and, of kind "surveillance", its anomalies; frame-exact."""

@@ -1,0 +1,1 @@
+"""One folder per paper: a method trains an anonymizer; it never judges itself."""

@@ -1,0 +1,1 @@
+"""Losses, one per file, each tested against a formula worked by hand."""

@@ -56,7 +56,7 @@ def _reversed(original: Motion, name: str, caption: str) -> Motion:
 
 _SEATED: Pose = {"L.leg": (86, 8), "R.leg": (86, 8), "L.shin": (-4, 3), "R.shin": (-4, 3), "L.fore": (60, 4), "R.fore": (60, 4)}  # fmt: skip
 _HALF_SEATED: Pose = {"pitch": 34, "L.leg": (58, 6), "R.leg": (58, 6), "L.shin": (-22, 3), "R.shin": (-22, 3), "L.arm": (38, 6), "R.arm": (38, 6), "L.fore": (60, 4), "R.fore": (60, 4)}  # fmt: skip
-_STOOP: Pose = {"pitch": 78, "L.leg": (38, 6), "R.leg": (38, 6), "L.shin": (-30, 4), "R.shin": (-30, 4), "L.arm": (-55, 4), "R.arm": (-55, 4), "L.fore": (-50, 0), "R.fore": (-50, 0), "nod": -20}  # fmt: skip
+_STOOP: Pose = {"pitch": 78, "L.leg": (38, 6), "R.leg": (38, 6), "L.shin": (-30, 4), "R.shin": (-30, 4), "L.arm": (74, 2), "R.arm": (74, 2), "L.fore": (84, -4), "R.fore": (84, -4), "nod": -20}  # fmt: skip
 _CARRY: Pose = {"L.arm": (20, 6), "R.arm": (20, 6), "L.fore": (92, -8), "R.fore": (92, -8)}
 _BRACED: Pose = {"pitch": 16, "L.leg": (26, 4), "L.shin": (-8, 3), "R.leg": (-16, 4), "R.shin": (-34, 3)}
 _PUSH_NEAR: Pose = {**_BRACED, "L.arm": (10, 14), "R.arm": (10, 14), "L.fore": (82, 2), "R.fore": (82, 2), "oz": 0.42, "z": -0.18}  # fmt: skip

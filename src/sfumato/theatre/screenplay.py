@@ -57,7 +57,8 @@ def plan(seed: int, index: int, frames: int, kind: Kind) -> tuple[tuple[Span, ..
     >>> all(a.end <= b.start for a, b in zip(spans, spans[1:]))
     True
     """
-    d = Dice(seed, torch.tensor([index]), stream=4, throws=256)
+    # Three throws per span, and no span with its pause is shorter than 22 frames.
+    d = Dice(seed, torch.tensor([index]), stream=4, throws=16 + frames // 4)
     together = bool(d.chance(0.4))
     pool = [m for m in repertoire() if m not in (*anomalies(), IDLE) and (together or not m.two_person)]
     if kind == "surveillance":
