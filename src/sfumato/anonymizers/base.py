@@ -45,6 +45,21 @@ class Knob:
         return float(value)
 
 
+LARGEST_SIDE = 224  # the short side of the largest frames that published strengths are meant for, and judged on
+
+
+def enlargement(video: Tensor) -> float:
+    """How many times larger frames (..., H, W) are than 224 px, at least 1: strengths in pixels grow by it.
+
+    A blur of 8 pixels hides a face in a small frame and nothing in a large one: what was judged on small clips must not
+    become weaker on a camera's own pictures.
+
+    >>> enlargement(torch.zeros(3, 448, 800))
+    2.0
+    """
+    return max(1.0, min(video.shape[-2:]) / LARGEST_SIDE)
+
+
 class Anonymizer(nn.Module, ABC):
     """f_A: `forward(video)` maps (B, T, C, H, W), RGB in [0, 1], to the same shape and range.
 

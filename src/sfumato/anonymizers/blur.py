@@ -7,9 +7,9 @@ import math
 import torch
 from torch import Tensor
 
-from sfumato.anonymizers.base import Anonymizer, Knob
+from sfumato.anonymizers.base import Anonymizer, Knob, enlargement
 
-SIGMA = Knob("sigma", 8.0, low=0.1, high=128.0, summary="standard deviation of the Gaussian in pixels")
+SIGMA = Knob("sigma", 8.0, low=0.1, high=128.0, summary="standard deviation of the Gaussian in pixels, at up to 224 px")
 
 
 def gaussian_blur(video: Tensor, sigma: float, kernel: int) -> Tensor:
@@ -34,7 +34,7 @@ def _blur_matrix(side: int, sigma: float, kernel: int) -> Tensor:
 
 
 class Blur(Anonymizer):
-    """Gaussian blur of whole frames; the kernel covers 3σ to each side.
+    """Gaussian blur of whole frames; the kernel covers 3σ to each side. In frames larger than 224 px σ grows with the frame.
 
     >>> Blur(sigma=8)(video)
     """
@@ -49,4 +49,5 @@ class Blur(Anonymizer):
 
     def forward(self, video: Tensor) -> Tensor:
         """(B, T, C, H, W) to the same shape."""
-        return gaussian_blur(video, self.sigma, kernel=2 * math.ceil(3 * self.sigma) + 1)
+        sigma = self.sigma * enlargement(video)
+        return gaussian_blur(video, sigma, kernel=2 * math.ceil(3 * sigma) + 1)

@@ -5,15 +5,16 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn import functional
 
-from sfumato.anonymizers.base import Anonymizer, Knob
+from sfumato.anonymizers.base import Anonymizer, Knob, enlargement
 
-FACTOR = Knob("factor", 4.0, low=1.0, high=64.0, summary="how many times fewer pixels per side")
+FACTOR = Knob("factor", 4.0, low=1.0, high=64.0, summary="how many times fewer pixels per side, at up to 224 px")
 
 
 class Downsample(Anonymizer):
     """Shrinks each frame by averaging areas, then brings it back with bilinear interpolation.
 
-    A side that `factor` does not divide is rounded down to fewer pixels, never to more than were asked for.
+    A side that `factor` does not divide is rounded down to fewer pixels, never to more than were asked for. Frames
+    larger than 224 px are brought down to as few pixels as one of 224 px would be.
 
     >>> Downsample(factor=16)(video)  # 112×112 frames that hold 7×7 pixels
     """
@@ -30,7 +31,8 @@ class Downsample(Anonymizer):
         """(B, T, C, H, W) to the same shape."""
         frames = video.flatten(0, 1)
         height, width = frames.shape[-2:]
-        small = (max(1, int(height / self.factor)), max(1, int(width / self.factor)))
+        factor = self.factor * (enlargement(video) if self.factor > 1 else 1)
+        small = (max(1, int(height / factor)), max(1, int(width / factor)))
         frames = functional.interpolate(frames, size=small, mode="area")
         frames = functional.interpolate(frames, size=(height, width), mode="bilinear", align_corners=False)
         return frames.clamp(0, 1).reshape(video.shape)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from sfumato.anonymizers.base import Anonymizer, Knob
+from sfumato.anonymizers.base import Anonymizer, Knob, enlargement
 from sfumato.anonymizers.blur import gaussian_blur
 from sfumato.errors import SfumatoError
 
@@ -19,7 +19,6 @@ MARGIN = Knob(
 WEAK = Knob("kernel", 13.0, low=3.0, high=61.0, summary="side of the Gaussian kernel in pixels, at up to 224 px")
 STRONG = Knob("kernel", 21.0, low=3.0, high=61.0, summary="side of the Gaussian kernel in pixels, at up to 224 px")
 SIGMA = 10.0
-LARGEST_SIDE = 224  # the published kernels are for frames of 112 to 224 px
 
 
 class PeopleAnonymizer(Anonymizer):
@@ -90,7 +89,7 @@ class BlurPeople(PeopleAnonymizer):
         self.kernel = self.knobs[0].check(kernel)
 
     def hide(self, video: Tensor) -> Tensor:
-        scale = max(1.0, min(video.shape[-2:]) / LARGEST_SIDE)
+        scale = enlargement(video)
         odd = 2 * math.ceil((self.kernel * scale - 1) / 2) + 1
         return gaussian_blur(video, SIGMA * scale, odd)
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn import functional
 
-from sfumato.anonymizers.base import Anonymizer, Knob
+from sfumato.anonymizers.base import Anonymizer, Knob, enlargement
 
-BLOCK = Knob("block", 8.0, low=1.0, high=256.0, summary="side of a mosaic block in pixels")
+BLOCK = Knob("block", 8.0, low=1.0, high=256.0, summary="side of a mosaic block in pixels, at up to 224 px")
 
 
 class Pixelate(Anonymizer):
     """Fills each `block`×`block` square with its mean colour; blocks cut by the border average what is there.
+
+    In frames larger than 224 px the blocks grow with the frame.
 
     >>> Pixelate(block=8)(video)  # 112×112 frames of 14×14 flat squares
     """
@@ -27,6 +29,7 @@ class Pixelate(Anonymizer):
     def forward(self, video: Tensor) -> Tensor:
         """(B, T, C, H, W) to the same shape."""
         height, width = video.shape[-2:]
-        means = functional.avg_pool2d(video.flatten(0, 1), self.block, ceil_mode=True)
-        mosaic = means.repeat_interleave(self.block, dim=-2).repeat_interleave(self.block, dim=-1)
+        block = round(self.block * (enlargement(video) if self.block > 1 else 1))
+        means = functional.avg_pool2d(video.flatten(0, 1), block, ceil_mode=True)
+        mosaic = means.repeat_interleave(block, dim=-2).repeat_interleave(block, dim=-1)
         return mosaic[..., :height, :width].clamp(0, 1).reshape(video.shape)

@@ -60,8 +60,10 @@ def _is_copy(video: Path, root: Path | None, output: Path | None) -> bool:
     """Whether an earlier run made it: marked beside its original, or in an output folder inside the source folder."""
     if video.stem.endswith(_MARK):
         return True
-    inside = root and output and root.resolve() in output.resolve().parents
-    return bool(output and inside and output.resolve() in video.resolve().parents)
+    if root is None or output is None:
+        return False
+    place = output.resolve()
+    return root.resolve() in place.parents and place in video.resolve().parents
 
 
 def anonymize_videos(
@@ -79,11 +81,7 @@ def anonymize_videos(
     find_people = make_detector(detector, checkpoint=checkpoint) if detector and anonymizer.needs_people else None
     jobs = targets(sources, output)
     if isinstance(anonymizer, Identity):
-        say(
-            "warning: identity changes no picture: whoever is in the videos can be recognized",
-            console=err,
-            style="yellow",
-        )
+        say("warning: identity changes no picture, everybody stays recognizable", console=err, style="yellow")
     if len(jobs) == 1 and jobs[0][1].exists() and not overwrite:
         raise SfumatoError(f"'{jobs[0][1]}' exists", "add --overwrite to replace it, or name another with -o")
     failed = 0

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from sfumato.theatre.choreography import Motion, actions, anomalies
 from sfumato.theatre.dice import Dice
-from sfumato.theatre.script import PARTNER, VP_PREVALENCE, write
+from sfumato.theatre.script import VP_PREVALENCE, write
 from sfumato.theatre.show import Show
 
 Kind = Literal["untrimmed", "surveillance"]
@@ -71,10 +71,18 @@ def plan(seed: int, index: int, frames: int, kind: Kind) -> tuple[tuple[Span, ..
         spans.append(Span(at, at + length, pool[int(d.choice(len(pool)))].name))
         at += length + int(d.uniform(6, 20))
     if kind == "surveillance" and spans and bool(d.chance(0.5)):
-        which = int(d.choice(len(spans)))
-        event = "fight" if together else "fall"
-        spans[which] = Span(spans[which].start, spans[which].end, event, anomaly=True)
+        _break_in(spans, int(d.choice(len(spans))), frames, together)
     return tuple(spans), together
+
+
+def _break_in(spans: list[Span], which: int, frames: int, together: bool) -> None:
+    """Put the anomaly in place of a span. Who has fallen stays down until they get up, or until the play ends."""
+    here, then = spans[which], spans[which + 1 : which + 2]
+    if together:
+        spans[which] = Span(here.start, here.end, "fight", anomaly=True)
+        return
+    spans[which] = Span(here.start, then[0].start if then else frames, "fall", anomaly=True)
+    spans[which + 1 : which + 2] = [Span(next_.start, next_.end, "get up") for next_ in then]
 
 
 def perform(
@@ -101,15 +109,16 @@ def perform(
         number = names.index(span.label)
         local = (torch.arange(span.end - span.start) + 0.5) / (span.end - span.start)
         motion[0, span.start : span.end] = number
-        # A fall does not wait for the end of its span: it happens in the first half, and the person stays down.
-        speed = 2.0 if span.label == "fall" else 1.0
+        # A fall does not wait for the end of its span: it happens within a second, and the person stays down.
+        speed = (span.end - span.start) / _SECOND if span.label == "fall" else 1.0
         eased = (local * speed).clamp(max=1)
         way[0, span.start : span.end] = eased * eased * (3 - 2 * eased)
         loop[0, span.start : span.end] = motions[number].cycles * local * (span.end - span.start) / _SECOND
     clip, person = torch.tensor([index], device=device), torch.tensor([index % 48], device=device)
-    script = write(seed, clip, person, torch.tensor([idle], device=device), motions, VP_PREVALENCE)
+    # Written as a motion of two, the script has them face each other across the picture, not one behind the other.
+    written = torch.tensor([names.index("shake hands") if together else idle], device=device)
+    script = write(seed, clip, person, written, motions, VP_PREVALENCE)
     if together:
-        script.second = torch.full_like(script.second, PARTNER)
         script.distance = torch.full_like(script.distance, 0.78)
     show = Show(motions, side, frames, device, smooth=5)
     times = ((torch.arange(frames, device=device) + 0.5) / frames)[None]
