@@ -64,10 +64,10 @@ def test_blur_uses_the_published_kernel(anonymizer: Anonymizer, kernel: int) -> 
     torch.testing.assert_close(anonymizer(video, people=people)[inside], expected[inside])
 
 
-def test_blur_grows_with_frames_beyond_224_pixels() -> None:
-    # short side 448 is twice 224: kernel 2·13 = 26, the next odd number 27; σ 20
-    video = torch.rand(1, 1, 1, 448, 450, generator=torch.Generator().manual_seed(0))
-    output = WeakBlurPeople()(video, people=torch.ones(1, 1, 1, 448, 450))
+def test_blur_grows_with_frames_beyond_112_pixels() -> None:
+    # short side 224 is twice 112: kernel 2·13 = 26, the next odd number 27; σ 20
+    video = torch.rand(1, 1, 1, 224, 226, generator=torch.Generator().manual_seed(0))
+    output = WeakBlurPeople()(video, people=torch.ones(1, 1, 1, 224, 226))
     torch.testing.assert_close(output, gaussian_blur(video, sigma=20.0, kernel=27))
 
 

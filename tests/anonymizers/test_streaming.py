@@ -335,13 +335,11 @@ def test_frames_without_people_are_counted_by_what_was_found_not_by_what_was_hel
     assert (done.frames, done.frames_without_people, done.warnings) == (20, 11, ())
 
 
-def test_a_video_in_which_nobody_was_found_is_written_with_a_warning(tmp_path: Path) -> None:
+def test_a_video_in_which_nobody_was_found_is_not_written(tmp_path: Path) -> None:
     source = video_file(tmp_path / "in.mp4")
-    done = anonymize_file(Hide(), source, tmp_path / "out.mp4", people=lambda video: 0 * left_half(video))
-    assert (done.frames, done.frames_without_people) == (20, 20)
-    assert done.warnings == (
-        f"no person was found in any frame of '{source}': the video is written as it was, check it",
-    )
+    with pytest.raises(SfumatoError, match="nobody was found in any frame"):
+        anonymize_file(Hide(), source, tmp_path / "out.mp4", people=lambda video: 0 * left_half(video))
+    assert [file.name for file in tmp_path.iterdir()] == ["in.mp4"]
 
 
 def test_an_anonymizer_of_whole_frames_counts_no_people(tmp_path: Path) -> None:

@@ -80,7 +80,8 @@ def test_labels_have_their_shapes_and_stay_in_range(small: TheatreDataset) -> No
 def test_the_second_set_of_attributes_is_disjoint_and_in_range() -> None:
     assert not {a.name for a in VP_ATTRIBUTES} & {a.name for a in NOVEL_ATTRIBUTES}
     wanted = (*NOVEL_ATTRIBUTES, *VALUE_ATTRIBUTES)
-    data = TheatreDataset("small", attributes=wanted)
+    data = TheatreDataset("novel")
+    data.attributes = wanted
     values = data.labels(torch.arange(len(data))).attributes
     for column, spec in zip(values.T, wanted, strict=True):
         assert column.min() >= 0 and column.max() < len(spec.values)
@@ -93,6 +94,10 @@ def test_the_presets_are_what_their_names_say(small: TheatreDataset) -> None:
     full = TheatreDataset()
     assert (full.shape.frames, full.shape.height, full.shape.width) == (16, 112, 112)
     assert full.actions == tuple(m.name for m in actions())
+    assert TheatreDataset("novel").attributes == NOVEL_ATTRIBUTES
+    motions = TheatreDataset("motions")
+    assert len(motions.actions) >= 200
+    assert motions.sample(5).caption == f"a person {motions.actions[motions.sample(5).action]}"
     balanced = TheatreDataset("balanced")
     shares = balanced.labels(torch.arange(4000)).attributes.float().mean(0)
     assert (shares - 0.5).abs().max() < 0.03
@@ -141,11 +146,12 @@ def test_the_fingerprint_tells_data_sets_apart(monkeypatch: pytest.MonkeyPatch, 
     assert same == small.fingerprint()
     others = {
         TheatreDataset("small", seed=1).fingerprint(),
-        TheatreDataset("small", attributes=NOVEL_ATTRIBUTES).fingerprint(),
+        TheatreDataset("novel").fingerprint(),
+        TheatreDataset("motions").fingerprint(),
     }
     monkeypatch.setitem(module.PRESETS, "small", replace(small.preset, sizes=(1200, 240, 401)))
     others.add(TheatreDataset("small").fingerprint())
-    assert len({same, *others}) == 4
+    assert len({same, *others}) == 5
 
 
 def test_another_seed_is_another_cast(small: TheatreDataset) -> None:

@@ -211,7 +211,7 @@ def fails(data: TheatreDataset, config: JudgeConfig = TINY) -> str:
 def test_a_judgement_that_could_not_end_does_not_begin(minute: TheatreDataset, monkeypatch: pytest.MonkeyPatch) -> None:
     nobody = TheatreDataset("small")
     nobody.persons = ()
-    assert "neither attributes nor persons" in fails(nobody, replace(TINY, attacks=("identity",)))
+    assert "so there is nothing to attack" in fails(nobody, replace(TINY, attacks=("identity",)))
     idle = TheatreDataset("small")
     idle.actions = idle.actions[:1]
     assert "fewer than two actions" in fails(idle)

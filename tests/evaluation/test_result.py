@@ -124,7 +124,7 @@ def test_a_save_that_fails_leaves_the_old_result(tmp_path: Path, monkeypatch: py
     def broken(self: Path, *args: object, **options: object) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", broken)
+    monkeypatch.setattr(Path, "write_bytes", broken)
     with pytest.raises(OSError, match="No space"):
         result().save(path)
     assert path.read_bytes() == before

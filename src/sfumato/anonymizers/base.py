@@ -45,19 +45,19 @@ class Knob:
         return float(value)
 
 
-LARGEST_SIDE = 224  # the short side of the largest frames that published strengths are meant for, and judged on
+JUDGED_SIDE = 112  # the short side of the clips that published strengths are meant for, and that the judge sees
 
 
 def enlargement(video: Tensor) -> float:
-    """How many times larger frames (..., H, W) are than 224 px, at least 1: strengths in pixels grow by it.
+    """How many times larger frames (..., H, W) are than 112 px, at least 1: strengths in pixels grow by it.
 
     A blur of 8 pixels hides a face in a small frame and nothing in a large one: what was judged on small clips must not
     become weaker on a camera's own pictures.
 
     >>> enlargement(torch.zeros(3, 448, 800))
-    2.0
+    4.0
     """
-    return max(1.0, min(video.shape[-2:]) / LARGEST_SIDE)
+    return max(1.0, min(video.shape[-2:]) / JUDGED_SIDE)
 
 
 class Anonymizer(nn.Module, ABC):

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from sfumato.anonymizers.base import Anonymizer, Knob, enlargement
 
-SIGMA = Knob("sigma", 8.0, low=0.1, high=128.0, summary="standard deviation of the Gaussian in pixels, at up to 224 px")
+SIGMA = Knob("sigma", 8.0, low=0.1, high=128.0, summary="standard deviation of the Gaussian in pixels, at up to 112 px")
 
 
 def gaussian_blur(video: Tensor, sigma: float, kernel: int) -> Tensor:
@@ -34,7 +34,7 @@ def _blur_matrix(side: int, sigma: float, kernel: int) -> Tensor:
 
 
 class Blur(Anonymizer):
-    """Gaussian blur of whole frames; the kernel covers 3σ to each side. In frames larger than 224 px σ grows with the frame.
+    """Gaussian blur of whole frames; the kernel covers 3σ to each side. In frames larger than 112 px σ grows with the frame.
 
     >>> Blur(sigma=8)(video)
     """

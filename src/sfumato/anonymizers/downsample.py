@@ -7,14 +7,14 @@ from torch.nn import functional
 
 from sfumato.anonymizers.base import Anonymizer, Knob, enlargement
 
-FACTOR = Knob("factor", 4.0, low=1.0, high=64.0, summary="how many times fewer pixels per side, at up to 224 px")
+FACTOR = Knob("factor", 4.0, low=1.0, high=64.0, summary="how many times fewer pixels per side, at up to 112 px")
 
 
 class Downsample(Anonymizer):
     """Shrinks each frame by averaging areas, then brings it back with bilinear interpolation.
 
     A side that `factor` does not divide is rounded down to fewer pixels, never to more than were asked for. Frames
-    larger than 224 px are brought down to as few pixels as one of 224 px would be.
+    larger than 112 px are brought down to as few pixels as one of 112 px would be.
 
     >>> Downsample(factor=16)(video)  # 112×112 frames that hold 7×7 pixels
     """

@@ -16,8 +16,8 @@ from sfumato.errors import SfumatoError
 MARGIN = Knob(
     "margin", 0.02, low=0.0, high=0.5, summary="how far the region grows, as a part of the frame's short side"
 )
-WEAK = Knob("kernel", 13.0, low=3.0, high=61.0, summary="side of the Gaussian kernel in pixels, at up to 224 px")
-STRONG = Knob("kernel", 21.0, low=3.0, high=61.0, summary="side of the Gaussian kernel in pixels, at up to 224 px")
+WEAK = Knob("kernel", 13.0, low=3.0, high=61.0, summary="side of the Gaussian kernel in pixels, at up to 112 px")
+STRONG = Knob("kernel", 21.0, low=3.0, high=61.0, summary="side of the Gaussian kernel in pixels, at up to 112 px")
 SIGMA = 10.0
 
 
@@ -80,8 +80,8 @@ class BlackenPeople(PeopleAnonymizer):
 class BlurPeople(PeopleAnonymizer):
     """Blurs people with a Gaussian of σ = 10 cut off to `kernel` pixels.
 
-    The published kernels are for frames of 112 to 224 px. On a larger frame they would hide nothing, so there
-    kernel and σ grow with the short side. The whole frame is blurred and then cut out by the region.
+    The published kernels are used on frames of 112 px. On a larger frame they would hide less, and in the end
+    nothing, so there kernel and σ grow with the short side. The whole frame is blurred and then cut out by the region.
     """
 
     def __init__(self, kernel: float, margin: float = MARGIN.default) -> None:

@@ -7,13 +7,13 @@ from torch.nn import functional
 
 from sfumato.anonymizers.base import Anonymizer, Knob, enlargement
 
-BLOCK = Knob("block", 8.0, low=1.0, high=256.0, summary="side of a mosaic block in pixels, at up to 224 px")
+BLOCK = Knob("block", 8.0, low=1.0, high=256.0, summary="side of a mosaic block in pixels, at up to 112 px")
 
 
 class Pixelate(Anonymizer):
     """Fills each `block`×`block` square with its mean colour; blocks cut by the border average what is there.
 
-    In frames larger than 224 px the blocks grow with the frame.
+    In frames larger than 112 px the blocks grow with the frame.
 
     >>> Pixelate(block=8)(video)  # 112×112 frames of 14×14 flat squares
     """

@@ -22,6 +22,7 @@ from sfumato.anonymizers.catalogue import ANONYMIZERS
 from sfumato.anonymizers.settings import Setting, check_settings, default_settings, format_name, parse_name
 from sfumato.errors import SfumatoError
 from sfumato.registry import unknown_name
+from sfumato.writing import write_whole
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -68,8 +69,8 @@ def save(anonymizer: Anonymizer, folder: str | Path) -> Path:
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _replace(folder / WEIGHTS, weights)
-        _replace(folder / CONFIG, (json.dumps(config, indent=2) + "\n").encode())
+        write_whole(folder / WEIGHTS, weights)
+        write_whole(folder / CONFIG, (json.dumps(config, indent=2) + "\n").encode())
     except OSError as error:
         raise SfumatoError(
             f"cannot write to '{folder}' ({error.strerror})", "free some space or choose another folder"
@@ -194,13 +195,3 @@ def _fill(anonymizer: Anonymizer, path: Path, checksum: str | None) -> None:
         raise SfumatoError(
             f"the weights in '{path}' do not fit {anonymizer.name} with these settings", "save or download it again"
         ) from error
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write `content` so that `path` holds either the old or the new bytes, whatever happens."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        part.write_bytes(content)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)

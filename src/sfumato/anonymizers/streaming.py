@@ -59,7 +59,8 @@ def anonymize_file(
     The output has a constant rate, the source's average one, and the source's timing. Of a damaged source the readable
     part is anonymized and written, with a line in `warnings`: every picture in the output is anonymized all the same,
     and what is left of a broken recording is worth having. A source without one readable frame is a SfumatoError.
-    A detector that found nobody at all is a line in `warnings` too, not an error: an empty room is a lawful video.
+    A detector that found nobody in any frame is an error: either the room was empty, or everybody was missed, and only
+    a person can tell. Nothing is written then.
     progress: called with (frames done, frames in all or None) after each frame.
 
     >>> anonymize_file(load("blur"), "street.mp4", "street-blurred.mp4")  # doctest: +SKIP
@@ -81,9 +82,12 @@ def anonymize_file(
             writer.write(frame)
             if progress is not None:
                 progress(writer.frames, info.frames)
-    empty = None if search is None else search.empty
-    if empty == writer.frames:
-        warnings.append(f"no person was found in any frame of '{source}': the video is written as it was, check it")
+        empty = None if search is None else search.empty
+        if empty == writer.frames:  # raised in here, so that the writer takes the file back
+            raise SfumatoError(
+                f"nobody was found in any frame of '{source}', so nothing was hidden and nothing is written",
+                "look at it; use an anonymizer of whole frames (blur, pixelate) if somebody is there",
+            )
     return Anonymized(writer.frames, float(writer.frames / info.fps), tuple(warnings), empty)
 
 

@@ -73,17 +73,18 @@ def anonymize_videos(
     """Anonymize every source; one that fails is named, and the others go on."""
     anonymizer = load(using, strength=strength)
     where = pick_device(device)
+    if isinstance(anonymizer, Identity):
+        raise SfumatoError("identity changes no picture: it is raw video, for comparison", "choose another with --with")
     if anonymizer.needs_people and detector is None:
         raise SfumatoError(
             f"'{label(anonymizer)}' must be told where people are",
             "add --detector faces (pip install 'sfumato[faces]') or --detector people --checkpoint DIR",
         )
-    find_people = make_detector(detector, checkpoint=checkpoint) if detector and anonymizer.needs_people else None
     jobs = targets(sources, output)
-    if isinstance(anonymizer, Identity):
-        say("warning: identity changes no picture, everybody stays recognizable", console=err, style="yellow")
     if len(jobs) == 1 and jobs[0][1].exists() and not overwrite:
         raise SfumatoError(f"'{jobs[0][1]}' exists", "add --overwrite to replace it, or name another with -o")
+    # Last, since it may have to be downloaded: a misspelled file is told at once.
+    find_people = make_detector(detector, checkpoint=checkpoint) if detector and anonymizer.needs_people else None
     failed = 0
     with bars() as progress:
         for source, target in jobs:

@@ -14,6 +14,7 @@ from sfumato.anonymizers import label, load
 from sfumato.anonymizers.base import Anonymizer
 from sfumato.commands.console import err, monitored, say
 from sfumato.datasets import VideoDataset, open_dataset
+from sfumato.datasets.files import FileDataset
 from sfumato.errors import SfumatoError
 from sfumato.evaluation.material import anonymize_clips
 from sfumato.evaluation.protocols import PROTOCOLS
@@ -51,14 +52,15 @@ class Judged:
     anonymizers: list[Anonymizer]
 
     def strips(self, frames: int = 6) -> list[Strip]:
-        """One test clip, raw and through every anonymizer."""
+        """One test clip through every anonymizer, and raw where it is drawn: pages are passed on, real faces stay here."""
         index = self.dataset.split("test", "person")[:1]
         clips = self.dataset.clips(index)
         action = self.dataset.actions[int(self.dataset.labels(index).action)]
         keep = torch.linspace(0, self.dataset.shape.frames - 1, frames).round().long()
-        shown = [anonymize_clips(a, clips, torch.device("cpu"))[0, 0, keep] for a in self.anonymizers]
-        names = ["raw" if label(a) == RAW else label(a) for a in self.anonymizers]
-        return [Strip(name, strip, caption=action) for name, strip in zip(names, shown, strict=True)]
+        real = isinstance(self.dataset, FileDataset)
+        shown = [a for a in self.anonymizers if not (real and label(a) == RAW)]
+        strips = [anonymize_clips(a, clips, torch.device("cpu"))[0, 0, keep] for a in shown]
+        return [Strip(label(a), strip, caption=action) for a, strip in zip(shown, strips, strict=True)]
 
 
 def judge_anonymizers(

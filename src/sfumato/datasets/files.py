@@ -77,9 +77,10 @@ class FileDataset(VideoDataset):
         """Whether the file can be read and is long enough; the header tells, one frame is decoded."""
         try:
             row.frames = probe(row.path).frames or count_frames(row.path)
-            if row.frames < self.sampling.frames:
+            needed = (self.sampling.frames - 1) * (self.sampling.skip or 1) + 1
+            if row.frames < needed:
                 raise SfumatoError(
-                    f"'{row.path.name}' has {row.frames} frames, {self.sampling.frames} are asked for",
+                    f"'{row.path.name}' has {row.frames} frames, {needed} are asked for",
                     "ask for fewer frames",
                 )
         except SfumatoError as error:
@@ -146,7 +147,10 @@ class FileDataset(VideoDataset):
         return Clips(pixels, None)
 
     def fingerprint(self) -> str:
-        about = [(str(r.path), r.path.stat().st_size, r.action, r.person, r.attributes, r.split) for r in self.rows]
+        about = [
+            (str(r.path), r.path.stat().st_size, r.path.stat().st_mtime_ns, r.action, r.person, r.attributes, r.split)
+            for r in self.rows
+        ]
         return hashlib.sha256(repr((self.sampling, about)).encode()).hexdigest()
 
     def sample(self, index: int) -> Sample:

@@ -148,7 +148,9 @@ def _attribute_columns(
         return chosen
     taken = _DESCRIBES_THE_FILE | set(names.values())
     free = [c for c in header if c not in taken and not c.startswith("split")]
-    return [c for c in free if 2 <= len({line.get(c, "") for _, line in lines} - {""}) <= _MOST_VALUES]
+    # A column that is mostly empty is a remark, not a label; one that is nearly full has rows to be mended.
+    filled = {c: [line[c] for _, line in lines if line.get(c)] for c in free}
+    return [c for c in free if 2 <= len(set(filled[c])) <= _MOST_VALUES and len(filled[c]) >= 0.9 * len(lines)]
 
 
 def _split_of(line: dict[str, str], by: SplitBy, header: list[str], names: dict[str, str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import torch
@@ -16,6 +16,7 @@ from sfumato.datasets.sample import AttributeSpec, Sample, Segment
 from sfumato.registry import unknown_name
 from sfumato.theatre.cast import AGE_NAMES, BUILD_NAMES, GENDER_NAMES, HAIR_NAMES, TONE_NAMES
 from sfumato.theatre.choreography import Motion, actions
+from sfumato.theatre.compositions import compositions
 from sfumato.theatre.screenplay import Kind, perform
 from sfumato.theatre.script import BALANCED, VP_PREVALENCE, Script, write
 from sfumato.theatre.show import Footage, Show
@@ -43,23 +44,35 @@ _SMALL_ACTIONS = (
 class Preset:
     """A theatre of a certain size. People of the training cast come first, then those only seen in val, then test."""
 
+    summary: str
     side: int
     frames: int
     cast: tuple[int, int, int]
     sizes: tuple[int, int, int]
     prevalence: dict[str, float]
     action_names: tuple[str, ...] | None = None
+    attributes: tuple[AttributeSpec, ...] = VP_ATTRIBUTES
+    composed: bool = False  # motions composed of words instead of named actions
+
+    def motions(self) -> tuple[Motion, ...]:
+        """What people do here."""
+        if self.composed:
+            return tuple(c.motion for c in compositions())
+        return tuple(m for m in actions() if self.action_names is None or m.name in self.action_names)
 
 
+_FULL = Preset("people of a drawn world", 112, 16, (32, 6, 10), (6000, 600, 1200), VP_PREVALENCE)
 PRESETS = {
-    "": Preset(112, 16, (32, 6, 10), (6000, 600, 1200), VP_PREVALENCE),
-    "small": Preset(64, 8, (10, 4, 8), (1200, 240, 400), VP_PREVALENCE, _SMALL_ACTIONS),
-    "balanced": Preset(112, 16, (32, 6, 10), (6000, 600, 1200), BALANCED),
+    "": _FULL,
+    "small": Preset("the same for a laptop", 64, 8, (10, 4, 8), (1200, 240, 400), VP_PREVALENCE, _SMALL_ACTIONS),
+    "balanced": replace(_FULL, summary="every attribute in half of the clips", prevalence=BALANCED),
+    "novel": replace(_FULL, summary="another set of private attributes", attributes=NOVEL_ATTRIBUTES),
+    "motions": replace(_FULL, summary="324 motions composed of words, with captions", composed=True),
 }
 
 
 class TheatreDataset(VideoDataset):
-    """`theatre`, `theatre:small`, `theatre:balanced`: index → the same clip for ever (of one seed).
+    """`theatre` and its presets (`theatre:small`, …): index → the same clip for ever (of one seed).
 
     The indices are five blocks: training clips; val and test clips of the same people; val and test clips of new people.
 
@@ -69,18 +82,14 @@ class TheatreDataset(VideoDataset):
 
     mirror_safe = True
 
-    def __init__(
-        self, preset: str = "", *, seed: int = 0, attributes: tuple[AttributeSpec, ...] = VP_ATTRIBUTES
-    ) -> None:
+    def __init__(self, preset: str = "", *, seed: int = 0) -> None:
         if preset not in PRESETS:
             raise unknown_name("theatre", preset, [name for name in PRESETS if name])
-        self.preset, self.seed, self.attributes = PRESETS[preset], seed, attributes
+        self.preset, self.seed, self.attributes = PRESETS[preset], seed, PRESETS[preset].attributes
         self.name = f"theatre:{preset}" if preset else "theatre"
-        self.summary = f"procedural people, {self.preset.frames}×{self.preset.side}×{self.preset.side}, no download"
         p = self.preset
-        self.motions: tuple[Motion, ...] = tuple(
-            m for m in actions() if p.action_names is None or m.name in p.action_names
-        )
+        self.summary = f"{p.summary}, {p.frames}×{p.side}×{p.side}, no download"
+        self.motions = p.motions()
         self.actions = tuple(m.name for m in self.motions)
         self.persons = tuple(f"person {i}" for i in range(sum(p.cast)))
         self.shape = ClipShape(p.frames, p.side, p.side)

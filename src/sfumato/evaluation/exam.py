@@ -5,7 +5,9 @@ Both sides of the judgement are exams: the utility exam asks what is done, an at
 
 from __future__ import annotations
 
+import io
 import time
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +21,7 @@ from sfumato.datasets.base import Labels, Part, SplitBy, VideoDataset
 from sfumato.evaluation.metrics import cmap, one_hot_columns, top1
 from sfumato.recognizers import make_recognizer
 from sfumato.training.fit import ClipSet, FitConfig, Report, fit, predict
+from sfumato.writing import write_whole
 
 Target = Literal["action", "attributes", "identity"]
 Level = Literal["frame", "video"]
@@ -55,16 +58,20 @@ class Answers:
     seconds: float
 
     def save(self, path: Path) -> None:
-        """Write under a temporary name first: a killed run leaves no half-written answers."""
-        part = path.with_suffix(".partial.npz")
-        np.savez_compressed(part, **{**vars(self), "seconds": np.array(self.seconds)})
-        part.replace(path)
+        """Write as NumPy arrays, whole or not at all."""
+        packed = io.BytesIO()
+        np.savez_compressed(packed, **{**vars(self), "seconds": np.array(self.seconds)})
+        write_whole(path, packed.getvalue())
 
     @staticmethod
-    def load(path: Path) -> Answers:
-        with np.load(path, allow_pickle=False) as stored:
-            fields = {name: stored[name] for name in stored.files}
-        return Answers(**{**fields, "seconds": float(fields["seconds"])})
+    def load(path: Path) -> Answers | None:
+        """The answers kept there; None where there are none, or none that can be read, so that the exam is sat again."""
+        try:
+            with np.load(path, allow_pickle=False) as stored:
+                fields = {name: stored[name] for name in stored.files}
+            return Answers(**{**fields, "seconds": float(fields["seconds"])})
+        except (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile):
+            return None
 
 
 def questions(exam: Exam, dataset: VideoDataset) -> tuple[int, ...]:

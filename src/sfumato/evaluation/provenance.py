@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import subprocess
+from functools import lru_cache
 from pathlib import Path
 
 import torch
 
 from sfumato import __version__
 
+_PACKAGE = Path(__file__).parents[1]
+
 
 def versions() -> dict[str, str]:
     """Versions of Python, Sfumato and torch."""
     return {"python": platform.python_version(), "sfumato": __version__, "torch": torch.__version__}
+
+
+@lru_cache
+def code_digest() -> str:
+    """SHA-256 over the package's own source: what was computed by other code is not what this code would compute."""
+    found = hashlib.sha256()
+    for file in sorted(_PACKAGE.rglob("*.py")):
+        found.update(file.relative_to(_PACKAGE).as_posix().encode() + b"\0" + file.read_bytes())
+    return found.hexdigest()
 
 
 def commit() -> str:
@@ -24,12 +37,11 @@ def commit() -> str:
     """
     if told := os.environ.get("SFUMATO_COMMIT"):
         return told
-    here = Path(__file__).parent
 
     def git(*arguments: str) -> str | None:
         try:
             done = subprocess.run(
-                ["git", *arguments], cwd=here, capture_output=True, text=True, timeout=10, check=False
+                ["git", *arguments], cwd=_PACKAGE, capture_output=True, text=True, timeout=10, check=False
             )
         except (OSError, subprocess.TimeoutExpired):
             return None

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from sfumato.errors import SfumatoError
+from sfumato.writing import write_whole
 
 SCHEMA = "sfumato-result/1"
 
@@ -28,18 +29,6 @@ class Score:
 
 
 @dataclass
-class AttributeScore:
-    """One attribute under one attacker: average precision, and F1 on probabilities with its own chance lines."""
-
-    name: str
-    ap: Score
-    f1: float
-    macro_f1: float
-    always_yes_f1: float
-    coin_f1: float
-
-
-@dataclass
 class Leakage:
     """Residual leakage (score − chance)/(raw − chance): 1 is no protection, 0 is perfect.
 
@@ -50,6 +39,28 @@ class Leakage:
     low: float
     high: float
     verdict: str
+
+
+def _unmeasured() -> Leakage:
+    return Leakage(math.nan, math.nan, math.nan, "inconclusive")
+
+
+@dataclass
+class AttributeScore:
+    """One attribute under one attacker: average precision, and F1 on probabilities with its own chance lines.
+
+    F1 is the mean over seeds. The leakage is inconclusive where this attacker does not reach its floor on raw video for
+    this very attribute, whatever it does on the others.
+    """
+
+    name: str
+    ap: Score
+    f1: float
+    macro_f1: float
+    always_yes_f1: float
+    coin_f1: float
+    raw_f1: float = math.nan
+    leakage: Leakage = field(default_factory=_unmeasured)
 
 
 @dataclass
@@ -116,9 +127,8 @@ class Result:
     def save(self, path: Path) -> None:
         """Write as JSON, whole or not at all."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f".{path.name}.partial")
-        part.write_text(json.dumps(_without_nan(asdict(self)), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        part.replace(path)
+        text = json.dumps(_without_nan(asdict(self)), indent=1, ensure_ascii=False) + "\n"
+        write_whole(path, text.encode())
 
     @staticmethod
     def load(path: Path) -> Result:

@@ -86,6 +86,7 @@ class Ruler:
 
 
 def mean(values: np.ndarray) -> float:
+    """The mean over the questions that are defined, NaN if none is."""
     return float(mean_defined(values).value)
 
 
@@ -133,21 +134,31 @@ def attack_result(ruler: Ruler, attributes: Sequence[AttributeSpec]) -> AttackRe
 
 def _attribute_scores(ruler: Ruler, attributes: Sequence[AttributeSpec]) -> list[AttributeScore]:
     columns = one_hot_columns(ruler.labels, ruler.heads)
-    owner = np.asarray(columns.owner)
-    probabilities = np.mean([yes_columns(a.test, ruler.heads) for a in ruler.sitting.answers], axis=0)
-    draws = np.random.default_rng(0)
-    resampled = np.stack([ruler.score(draws.integers(ruler.n, size=ruler.n)) for _ in range(200)])
-    value, chance, raw = ruler.score(ruler.all), ruler.chance(ruler.all), ruler.raw(ruler.all)
-    low, high = np.nanquantile(resampled, [0.025, 0.975], axis=0)
+    draw = np.random.default_rng(0)
+    resamples = [draw.integers(ruler.n, size=ruler.n) for _ in range(SAMPLES)]
+    score, raw, chance = (np.stack([of(r) for r in resamples]) for of in (ruler.score, ruler.raw, ruler.chance))
+    low, high = np.nanquantile(score, [0.025, 0.975], axis=0)
+    told = ruler.score(ruler.all), low, high, ruler.chance(ruler.all), ruler.raw(ruler.all)
     found = []
     for i, spec in enumerate(attributes):
-        mine = owner == i
-        truth, told = columns.labels[:, mine], probabilities[:, mine]
-        prevalence = truth.mean(0)
+        mine = np.asarray(columns.owner) == i
+        truth = columns.labels[:, mine]
+        ap = Score(*(float(values[i]) for values in told))
+
+        def over_seeds(measure: Callable, answers: Sequence[Answers], mine=mine, truth=truth) -> float:  # type: ignore
+            return float(np.mean([mean(measure(yes_columns(a.test, ruler.heads)[:, mine], truth)) for a in answers]))
+
+        def measure(i: int = i, ap: Score = ap) -> Interval:
+            ends = np.nanquantile(residual_leakage(score[:, i], chance[:, i], raw[:, i]), [0.025, 0.975])
+            return Interval(residual_leakage(ap.value, ap.chance, ap.raw), *ends.tolist())
+
+        s, prevalence = ruler.sitting, truth.mean(0)
+        strong = reaches_floor(ap.raw, ap.chance, FLOORS["attributes"])
         found.append(AttributeScore(
-            spec.name, Score(*(float(v[i]) for v in (value, low, high, chance, raw))),
-            mean(np.asarray(f1(told, truth))), mean(np.asarray(macro_f1(told, truth))),
-            mean(np.asarray([always_yes_f1(p) for p in prevalence])), mean(np.asarray([coin_f1(p) for p in prevalence])),
+            spec.name, ap, f1=over_seeds(f1, s.answers), macro_f1=over_seeds(macro_f1, s.answers),
+            always_yes_f1=mean(np.array([always_yes_f1(p) for p in prevalence])),
+            coin_f1=mean(np.array([coin_f1(p) for p in prevalence])),
+            raw_f1=over_seeds(f1, s.raw), leakage=_leakage(strong, measure),
         ))  # fmt: skip
     return found
 

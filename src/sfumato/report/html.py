@@ -20,6 +20,7 @@ from sfumato.evaluation.metrics import leakage_removed, nhv, utility_kept
 from sfumato.evaluation.result import AttackResult, Leakage, Line, Result
 from sfumato.report import table
 from sfumato.report.plots import Point, curve_svg, tradeoff_svg
+from sfumato.writing import write_whole
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -61,13 +62,10 @@ def write_report(result: Result, path: Path, *, strips: Sequence[Strip] = (), ti
     >>> write_report(Result.load(Path("result.json")), Path("report.html"))
     """
     page = _page(result, strips, title)
-    part = path.with_name(f".{path.name}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(page, encoding="utf-8")
-        part.replace(path)
+        write_whole(path, page.encode())
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise SfumatoError(
             f"cannot write '{path}' ({error.strerror})", "free some space or choose another folder"
         ) from error

@@ -93,7 +93,8 @@ def compositions() -> tuple[Composition, ...]:
             for repetitions in REPETITIONS:
                 if repetitions * share > 0.91:
                     continue  # does not fit into the clip
-                text = f"{movement} the {part} {direction}, {tempo}, {REPETITIONS[repetitions]}"
+                what = {"whole body": "", "both arms": "both arms "}.get(part, f"the {part} ")
+                text = f"{movement} {what}{direction}, {tempo}, {REPETITIONS[repetitions]}"
                 motion = Motion(text, text, loop=loop, repeats=repetitions, span=repetitions * share, sided=True)
                 found.append(Composition(part, movement, direction, tempo, repetitions, motion))
     return tuple(found)

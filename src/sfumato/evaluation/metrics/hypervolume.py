@@ -5,18 +5,20 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sfumato.evaluation.metrics.leakage import residual_leakage
+from sfumato.evaluation.metrics.leakage import FLOORS, reaches_floor, residual_leakage
 
 # Nothing kept and nothing removed. Printed with every NHV, as the number means nothing without it.
 REFERENCE = (0.0, 0.0)
 
 
 def utility_kept(top1: float, chance: float, raw: float) -> float:
-    """(top1 − chance) / (raw − chance), in [0, 1]; NaN where raw does not beat chance.
+    """(top1 − chance) / (raw − chance), in [0, 1]; NaN where raw does not reach the action's floor.
 
     >>> utility_kept(0.75, chance=0.5, raw=1.0)
     0.5
     """
+    if not reaches_floor(raw, chance, FLOORS["action"]):
+        return float("nan")
     return float(np.clip(residual_leakage(top1, chance, raw), 0.0, 1.0))
 
 

@@ -17,16 +17,15 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from sfumato import __version__
 from sfumato.anonymizers import fingerprint, label
 from sfumato.anonymizers.base import Anonymizer
-from sfumato.datasets.base import VideoDataset
+from sfumato.datasets.base import Part, SplitBy, VideoDataset
 from sfumato.errors import SfumatoError
 from sfumato.evaluation.attacks import ATTACKS
 from sfumato.evaluation.exam import Answers, Exam, Examinee, asked, questions, sit, truth
 from sfumato.evaluation.material import Material, anonymize_clips
 from sfumato.evaluation.metrics import MIN_GROUPS, leakage_removed, nhv, utility_kept
-from sfumato.evaluation.provenance import commit, versions
+from sfumato.evaluation.provenance import code_digest, commit, versions
 from sfumato.evaluation.result import Line, Result
 from sfumato.evaluation.scoring import Ruler, Sitting, attack_result, headline, strongest_of, utility_score
 from sfumato.training.device import hardware
@@ -75,24 +74,44 @@ def possible_exams(dataset: VideoDataset, config: JudgeConfig) -> tuple[list[Exa
     """The exams this data set has labels for, and a note for each that is left out."""
     exams, notes = [], []
     has = {"attributes": bool(dataset.attributes), "identity": len(dataset.persons) > 1}
-    for name in config.attacks:
+    for name in dict.fromkeys(config.attacks):
         attack = ATTACKS.make(name)
         if has[attack.target]:
             exams.append(attack)
         else:
             notes.append(f"attack '{name}' left out: {dataset.name} has no {attack.target} labels")
     if not exams:
-        raise SfumatoError(f"{dataset.name} has neither attributes nor persons", "there is nothing private to attack")
+        raise SfumatoError(
+            f"{dataset.name} says neither who is in a video nor any attribute of them, so there is nothing to attack",
+            "list the videos in a CSV with a column 'person' or attributes, and judge on manifest:index.csv",
+        )
     if len(dataset.actions) < 2:
         raise SfumatoError(f"{dataset.name} has fewer than two actions", "there is no utility to keep")
     for exam in (UTILITY, *exams):
         _check_enough(exam, dataset)
-    return [UTILITY, *exams], notes
+    return [UTILITY, *exams], notes + _split_notes(dataset, exams)
+
+
+def _split_notes(dataset: VideoDataset, exams: Sequence[Exam]) -> list[str]:
+    """What the splits do not keep apart, or not together, although the exams' meaning depends on it."""
+
+    def people(part: Part, by: SplitBy) -> set[int]:
+        return set(dataset.labels(dataset.split(part, by)).person.tolist()) - {-1}
+
+    notes = []
+    if shared := people("train", "person") & people("test", "person"):
+        notes.append(
+            f"{len(shared)} test persons were seen in training: give a column split_person to judge new people"
+        )
+    strangers = people("test", "clip") - people("train", "clip")
+    if strangers and any(exam.target == "identity" for exam in exams):
+        notes.append(f"{len(strangers)} test persons are never seen in training: no attacker can name them")
+    return notes
 
 
 def _check_enough(exam: Exam, dataset: VideoDataset) -> None:
     """Stop before the first training where a score or its interval could not be computed after the last."""
-    for part in ("val", "test"):
+    for part in ("train", "val", "test"):
         clips = asked(exam, dataset, part)
         if len(clips) < MIN_GROUPS:
             raise SfumatoError(
@@ -126,6 +145,7 @@ class KnownProtocol:
         self.exams, self.notes = possible_exams(dataset, config)
         self.trainings = len(self.exams) * config.seeds
         self._material: Material | None = None
+        self._data = dataset.fingerprint()
         folder.mkdir(parents=True, exist_ok=True)
 
     @property
@@ -141,8 +161,10 @@ class KnownProtocol:
     def _key(self, exam: Exam, anonymizer: Anonymizer, seed: int) -> Path:
         examinee = self.config.examinee(exam, self.dataset)
         about = [
-            __version__,
-            self.dataset.fingerprint(),
+            code_digest(),
+            torch.__version__,
+            self.device.type,
+            self._data,
             fingerprint(anonymizer),
             asdict(exam),
             asdict(examinee),
@@ -160,11 +182,13 @@ class KnownProtocol:
         for seed in range(self.config.seeds):
             for exam in self.exams:
                 path = self._key(exam, anonymizer, seed)
-                if not path.exists():
+                answers = Answers.load(path)
+                if answers is None:
                     if pixels is None:
                         pixels = self._anonymized(anonymizer)
-                    self._sit(exam, anonymizer, pixels, seed).save(path)
-                found[exam.name].append(Answers.load(path))
+                    answers = self._sit(exam, anonymizer, pixels, seed)
+                    answers.save(path)
+                found[exam.name].append(answers)
                 self.watch.done(f"{label(anonymizer)}: {exam.name}")
         return found
 
@@ -213,19 +237,23 @@ class KnownProtocol:
         reference = self.examine(raw)
         lines = [self.line(raw, reference, reference)]
         lines += [self.line(a, self.examine(a), reference) for a in anonymizers]
-        return self._result(lines)
+        return self._result(lines, told_where=any(a.needs_people for a in anonymizers))
 
-    def _result(self, lines: list[Line]) -> Result:
+    def _result(self, lines: list[Line], told_where: bool) -> Result:
         test = self.dataset.split("test", "person")
         persons = self.dataset.labels(test).person
         people = persons[persons >= 0].unique().numel()
-        notes = list(self.notes)
+        shape = self.dataset.shape
+        notes = [
+            *self.notes,
+            f"judged on clips of {shape.frames}×{shape.height}×{shape.width}; intervals are over clips",
+        ]
         if not people:
-            notes.append(
-                "who is in the clips is not known: the action is judged on other clips, perhaps of the same people"
-            )
+            notes.append("who is in the clips is not known: the action may be judged on people seen in training")
         elif people < 5:
-            notes.append(f"only {people} test persons for the action: intervals are over clips, not over persons")
+            notes.append(f"only {people} test persons for the action: no interval over persons")
+        if told_where:
+            notes.append("*-people are told exactly where people are: a detector that misses somebody leaks more")
         models = {e.name: self.config.examinee(e, self.dataset).recognizer for e in self.exams}
         return Result(
             "known", self.dataset.name, len(self.dataset.actions), len(self.dataset.persons), len(test), people,

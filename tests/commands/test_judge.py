@@ -1,0 +1,300 @@
+"""`sfumato judge`, from end to end on forty tiny videos, and all the ways to ask it wrongly."""
+
+from __future__ import annotations
+
+import csv
+import errno
+import os
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from sfumato.commands.judge import check_places
+from sfumato.datasets import theatre
+from sfumato.errors import SfumatoError
+from sfumato.evaluation import scoring
+from sfumato.evaluation.protocols import known
+from sfumato.evaluation.result import Result
+from sfumato.theatre.script import BALANCED
+from sfumato.video import VideoWriter
+
+Files = Callable[[Path], list[str]]
+QUICK = ("--models", "tiny", "--epochs", 1)
+OPTIONS = "?frames=4&size=32"
+
+
+@pytest.fixture(autouse=True)
+def fewer_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scoring, "SAMPLES", 40)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+
+
+@pytest.fixture(scope="session")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Forty videos of 2 actions by 4 persons, half of them with a hat: 16 to train, 12 to validate, 12 to test."""
+    root = tmp_path_factory.mktemp("forty")
+    rows = []
+    for n in range(40):
+        action, person = n % 2, n // 2 % 4
+        picture = np.random.default_rng(person).integers(0, 255, (24, 32, 3)).astype(np.uint8)
+        with VideoWriter(root / f"{n}.mp4", 25, (24, 32)) as writer:
+            for t in range(6):
+                writer.write(np.roll(picture, t * (1 - 2 * action), axis=1))
+        part = "train" if n < 16 else "val" if n < 28 else "test"
+        hat = ("no", "yes")[n // 2 % 2]
+        rows.append(
+            {"path": f"{n}.mp4", "action": ("left", "right")[action], "person": person, "hat": hat, "split": part}
+        )
+    return write_table(root / "index.csv", rows)
+
+
+def write_table(path: Path, rows: list[dict[str, Any]]) -> Path:
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0].keys())
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+def read_table(path: Path) -> list[dict[str, Any]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture
+def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The name of every exam that is sat from now on."""
+    names: list[str] = []
+    really = known.sit
+
+    def sit(exam: Any, *arguments: Any, **options: Any) -> Any:
+        names.append(exam.name)
+        return really(exam, *arguments, **options)
+
+    monkeypatch.setattr(known, "sit", sit)
+    return names
+
+
+def test_from_end_to_end_and_again_without_training(
+    table: Path, tmp_path: Path, sfumato: Any, trained: list[str], files: Files
+) -> None:
+    out, runs = tmp_path / "out [1]", tmp_path / "runs"
+    command = [
+        "judge", "downsample:factor=16", "downsample:factor=16.0", "identity", "--data", f"manifest:{table}{OPTIONS}",
+        *QUICK, "--attack", "frame", "--attack", "identity", "--json", out / "r.json", "--report", out / "r.html",
+        "--runs", runs,
+    ]  # fmt: skip
+    run = sfumato(*command)
+    assert run.code == 0
+    assert trained == ["action", "frame", "identity"] * 2
+    assert run.err.splitlines()[-1] == "[6/6] downsample:factor=16: identity"
+    assert f"result: {out}/r.json" in run.out.splitlines()
+    assert f"report: {out}/r.html" in run.out.splitlines()
+    assert files(out) == ["r.html", "r.json"]
+    result = Result.load(out / "r.json")
+    assert [line.anonymizer for line in result.lines] == ["identity", "downsample:factor=16"]
+    assert (result.actions, result.persons, result.test_clips, result.epochs) == (2, 4, 12, 1)
+    page = (out / "r.html").read_text()
+    assert (
+        page.lower().startswith("<!doctype html>")
+        and page.rstrip().endswith("</html>")
+        and "downsample:factor=16" in page
+    )
+    assert len(files(runs)) == 6 and not any("partial" in name for name in files(runs))
+
+    again = sfumato(*command)
+    assert again.code == 0 and len(trained) == 6
+    assert again.out == run.out
+
+
+def test_a_data_name_cannot_lead_out_of_the_runs_folder(
+    table: Path, tmp_path: Path, sfumato: Any, trained: list[str], files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside = tmp_path / "work" / "x"
+    inside.mkdir(parents=True)
+    monkeypatch.chdir(inside)
+    name = os.path.relpath(table, inside)
+    tricky = f"manifest:../x/.././x/{name}{OPTIONS}"
+    long = f"manifest:{'./' * 150}{name}{OPTIONS}&attributes="
+    for data in (tricky, long):
+        assert sfumato("judge", "identity", "--data", data, *QUICK, "--attack", "identity", "--runs", "runs").code == 0
+    made = files(tmp_path)
+    assert len(made) == 4
+    assert all(re.fullmatch(r"work/x/runs/judge/[A-Za-z0-9][A-Za-z0-9.-]{1,99}/[^/]+\.npz", path) for path in made)
+
+
+@pytest.fixture
+def place(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with good and bad data in it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "good").symlink_to(table.parent)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "notes.txt").write_text("path;action\n")
+    (tmp_path / "binary.csv").write_bytes(bytes(range(256)))
+    (tmp_path / "header.csv").write_text("path,action\n")
+    write_table(tmp_path / "noaction.csv", [{"path": "a.mp4", "person": "Ada"}])
+    write_table(tmp_path / "gone.csv", [{"path": "a.mp4", "action": "bow"}])
+    write_table(tmp_path / "outside.csv", [{"path": "../../../etc/passwd", "action": "bow"}])
+    return tmp_path
+
+
+DATA = "manifest:good/index.csv?frames=4&size=32"
+WRONG = [
+    (["blurr"], "there is no anonymizer 'blurr': did you mean 'blur'?"),
+    (["blur", "--data", "theater"], "there is no data set 'theater': did you mean 'theatre'?"),
+    (["blur", "--data", "theatre:smal"], "did you mean 'theatre:small'?"),
+    (["blur", "--data", "../../etc"], "there is no data set '../../etc'"),
+    (["blur", "--protocol", "knowm"], "there is no protocol 'knowm': did you mean 'known'?"),
+    (["blur", "--attack", "vidoe"], "there is no attack 'vidoe': did you mean 'video'?"),
+    (["blur", "--models", "huge"], "there are no 'huge' models: use auto, tiny or standard"),
+    (["blur", "--device", "cuda"], "no usable CUDA GPU: use --device cpu"),
+    (["blur", "--data", "manifest:"], "'manifest:' names no path"),
+    (["blur", "--data", "manifest:nowhere.csv"], "cannot read the table 'nowhere.csv'"),
+    (["blur", "--data", "manifest:empty"], "cannot read the table 'empty' (Is a directory)"),
+    (["blur", "--data", "manifest:binary.csv"], "cannot read the table 'binary.csv'"),
+    (["blur", "--data", "manifest:header.csv"], "'header.csv' has no rows"),
+    (["blur", "--data", "manifest:noaction.csv"], "'noaction.csv' has no column 'action': its columns are path, person"),
+    (["blur", "--data", "manifest:good/index.csv?action=sign"], "has no column 'sign'"),
+    (["blur", "--data", "manifest:good/index.csv?attributes=hats"], "has no column 'hats'"),
+    (["blur", "--data", "manifest:good/index.csv?size=big"], "size = 'big' is not a positive whole number"),
+    (["blur", "--data", "manifest:good/index.csv?colour=no"], "there is no option 'colour'"),
+    (["blur", "--data", "manifest:gone.csv"], "has no usable video (first: gone.csv line 2: there is no file 'a.mp4')"),
+    (["blur", "--data", "manifest:outside.csv"], "lies outside the folder of the table"),
+    (["blur", "--data", "manifest:gone.csv", "--strict"], "gone.csv line 2: there is no file 'a.mp4': mend the row"),
+    (["blur", "--data", "manifest:good/index.csv?frames=7"], "'0.mp4' has 6 frames, 7 are asked for"),
+    (["blur", "--data", "manifest:good/index.csv?frames=7", "--strict"], "index.csv line 2: '0.mp4' has 6 frames"),
+    (["blur", "--data", "folder:empty"], "no video in 'empty'"),
+    (["blur", "--data", "folder:nowhere"], "there is no folder 'nowhere'"),
+    (["blur", "--data", "folder:notes.txt"], "there is no folder 'notes.txt'"),
+    (["blacken-people", "--data", DATA], "'blacken-people' needs to know where people are"),
+    (["blur", "--data", DATA, "--json", "empty"], "'empty' is a folder: name a file to write"),
+    (["blur", "--data", DATA, "--report", "notes.txt/r.html"], "'notes.txt/r.html' cannot be written"),
+    (["blur", "--data", DATA, "--json", "r", "--report", "./r"], "two results would both become 'r'"),
+    (["blur", "--data", DATA, "--runs", "notes.txt"], "cannot use 'notes.txt/judge/"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "complaint"), WRONG)
+def test_a_mistake_is_one_line_before_the_first_training(
+    arguments: list[str], complaint: str, place: Path, sfumato: Any, trained: list[str], files: Files
+) -> None:
+    before = files(place)
+    assert complaint in sfumato("judge", *arguments).error
+    assert trained == []
+    assert files(place) == before
+
+
+@pytest.mark.parametrize("arguments", [["--epochs", 0], ["--seeds", 0], ["--epochs", "many"], ["--nonsense"]])
+def test_what_no_option_takes_is_a_usage_error(arguments: list[object], sfumato: Any) -> None:
+    run = sfumato("judge", "blur", *arguments)
+    assert (run.code, run.out) == (2, "")
+    assert "Usage" in run.err and "Traceback" not in run.err
+
+
+def test_too_few_videos_are_said_so(place: Path, sfumato: Any, trained: list[str]) -> None:
+    rows = read_table(Path("good/index.csv"))
+    write_table(Path("good/few.csv"), [row for n, row in enumerate(rows) if n < 16 or n % 4 == 0])
+    line = sfumato("judge", "blur", "--data", "manifest:good/few.csv?frames=4&size=32").error
+    assert "has 3 val clips for 'action', 5 are needed" in line
+    assert trained == []
+
+
+def test_damaged_rows_are_left_out_and_listed_or_stop_it(place: Path, sfumato: Any) -> None:
+    rows = read_table(Path("good/index.csv"))
+    Path("good/broken.mp4").write_bytes(b"no video" * 40)
+    broken = {**rows[0], "path": "broken.mp4"}
+    gone = [{**rows[0], "path": f"gone{n}.mp4"} for n in range(6)]
+    write_table(Path("good/bad.csv"), [*rows, *gone, broken])
+    data = ["--data", "manifest:good/bad.csv?frames=4&size=32", *QUICK, "--attack", "identity"]
+    run = sfumato("judge", "identity", *data)
+    assert run.code == 0
+    lines = run.err.splitlines()
+    assert lines[0] == "left out: bad.csv line 42: there is no file 'gone0.mp4'"
+    assert lines[5] == "… and 2 more"
+    assert (
+        "bad.csv line 42: there is no file 'gone0.mp4': mend the row"
+        in sfumato("judge", "blur", *data, "--strict").error
+    )
+    write_table(Path("good/bad.csv"), [*rows, broken])
+    assert "bad.csv line 42: " in sfumato("judge", "blur", *data, "--strict").error
+
+
+def full(path: Path, content: bytes) -> int:
+    """A disk that takes ten bytes more."""
+    with path.open("wb") as file:
+        file.write(content[:10])
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("what", ["answers", "json", "report"])
+def test_no_space_left(
+    place: Path, sfumato: Any, monkeypatch: pytest.MonkeyPatch, files: Files, trained: list[str], what: str
+) -> None:
+    command = ["judge", "identity", "--data", DATA, *QUICK, "--attack", "identity"]
+    Path("out").mkdir()
+    if what != "answers":
+        assert sfumato(*command).code == 0  # the trainings are there: only the result is left to write
+        command += [f"--{what}", "out/file"]
+    monkeypatch.setattr(Path, "write_bytes", full)
+    run = sfumato(*command)
+    assert run.code == 2
+    said = [line for line in run.err.splitlines() if not line.startswith("[")]
+    assert len(said) == 1 and said[0].startswith("error: ")
+    assert "space" in said[0] and "free some" in said[0]
+    assert files(Path("out")) == []
+    assert len(files(Path("runs"))) == (0 if what == "answers" else 2)
+
+
+def test_ctrl_c_keeps_finished_trainings(
+    place: Path, sfumato: Any, monkeypatch: pytest.MonkeyPatch, files: Files, trained: list[str]
+) -> None:
+    counted = known.sit
+
+    def interrupted(exam: Any, *arguments: Any, **options: Any) -> Any:
+        if exam.name == "identity":
+            raise KeyboardInterrupt
+        return counted(exam, *arguments, **options)
+
+    command = ["judge", "identity", "--data", DATA, *QUICK, "--attack", "identity"]
+    monkeypatch.setattr(known, "sit", interrupted)
+    run = sfumato(*command)
+    assert run.code == 130
+    assert run.err.splitlines() == [
+        "[1/2] identity: action", "stopped: finished parts are kept, run the same command to go on",
+    ]  # fmt: skip
+    assert len(files(Path("runs"))) == 1
+    monkeypatch.setattr(known, "sit", counted)
+    assert sfumato(*command).code == 0
+    assert trained == ["action", "identity"]
+
+
+def test_the_quick_suite_judges_every_training_free_anonymizer(
+    tmp_path: Path, sfumato: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = replace(
+        theatre.PRESETS["small"], side=16, frames=2, cast=(2, 1, 1), sizes=(24, 24, 24), prevalence=BALANCED,
+        action_names=("raise hand", "jumping jack"),
+    )  # fmt: skip
+    monkeypatch.setitem(theatre.PRESETS, "small", small)
+    monkeypatch.setattr("sfumato.commands.judge._EPOCHS", {"tiny": 1})
+    run = sfumato("benchmark", "--runs", tmp_path / "runs", "--json", tmp_path / "b.json")
+    assert run.code == 0
+    names = [line.anonymizer for line in Result.load(tmp_path / "b.json").lines]
+    assert names[0] == "identity" and len(names) == len(set(names)) == 8
+    assert {"pixelate", "blur", "blacken-people", "weak-blur-people", "strong-blur-people"} <= set(names)
+    assert "is a folder" in sfumato("benchmark", "--json", tmp_path).error
+
+
+def test_places_are_checked_without_making_them(tmp_path: Path) -> None:
+    check_places(None, tmp_path / "new/deep/r.json", tmp_path / "r.html", None)
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "old.json").write_text("{}")
+    check_places(tmp_path / "old.json")  # a result may be replaced
+    with pytest.raises(SfumatoError, match="takes no files"):
+        check_places(tmp_path / "old.json" / "r.html")

@@ -1,0 +1,142 @@
+"""The command as a whole: what it lists, how it ends, and that a mistake is one line."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sfumato import cli
+from sfumato.commands import doctor
+from sfumato.errors import SfumatoError
+
+KINDS = ["methods", "anonymizers", "datasets", "recognizers", "attacks", "protocols"]
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def sfumato(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Runs the real command in this process: exit code, standard output, standard error."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["sfumato", *arguments])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        return int(end.value.code or 0), *capsys.readouterr()
+
+    return run
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_list_as_json_is_an_array_of_name_and_summary(kind: str, sfumato: Command) -> None:
+    code, out, err = sfumato("list", kind, "--json")
+    rows = json.loads(out)
+    assert (code, err) == (0, "")
+    assert all(row.keys() == {"name", "summary"} and row["name"] and row["summary"] for row in rows)
+    assert len({row["name"] for row in rows}) == len(rows)
+    assert bool(rows) == (kind != "methods")
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        ("anonymizers", ["identity", "downsample", "pixelate", "blur", "blacken-people", "strong-blur-people"]),
+        ("datasets", ["theatre", "theatre:small", "manifest:PATH/index.csv", "folder:PATH"]),
+        ("recognizers", ["r3d-18", "c3d", "i3d-r50", "resnet-152", "mobilenet-v1", "vit-b"]),
+        ("attacks", ["frame", "video", "identity"]),
+        ("protocols", ["known"]),
+        ("methods", ["no methods yet"]),
+    ],
+)
+def test_list_as_a_table_names_everything(kind: str, names: list[str], sfumato: Command) -> None:
+    code, out, _ = sfumato("list", kind)
+    assert code == 0
+    assert all(name in out for name in names)
+
+
+def test_help_names_every_command(sfumato: Command) -> None:
+    code, out, _ = sfumato("--help")
+    assert code == 0
+    assert all(name in out for name in ("list", "anonymize", "judge", "benchmark", "demo", "doctor"))
+
+
+@pytest.mark.parametrize("arguments", [[], ["lst"], ["list"], ["list", "metods"], ["doctor", "now"], ["--nonsense"]])
+def test_a_wrong_command_or_choice_is_a_usage_error(arguments: list[str], sfumato: Command) -> None:
+    code, out, err = sfumato(*arguments)
+    assert code == 2
+    assert "Usage" in out + err and "Traceback" not in err
+
+
+def test_doctor_finds_this_machine_well(sfumato: Command) -> None:
+    code, out, _ = sfumato("doctor")
+    assert code == 0
+    assert len(out.splitlines()) == 5 and all(line.startswith("ok ") for line in out.splitlines())
+
+
+def test_doctor_says_what_is_missing(sfumato: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: None)
+    code, out, _ = sfumato("doctor")
+    assert code == 2
+    assert "NO  PyAV is missing, no video can be read or written: pip install av" in out.splitlines()
+    assert "pip install 'sfumato[faces]'" in out
+
+
+def test_doctor_wants_room(sfumato: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = doctor.shutil.disk_usage(Path.cwd())
+    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda path: usage._replace(free=2**29))
+    code, out, _ = sfumato("doctor")
+    assert code == 2 and "NO  0 GB free here: runs need at least 1 GB" in out.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("raised", "line"),
+    [
+        (SfumatoError("no video", "name one"), "error: no video: name one"),
+        (OSError(errno.ENOSPC, "No space left"), "error: no space left on the disk: free some and run again"),
+        (OSError(errno.EDQUOT, "Quota"), "error: no space left on the disk: free some and run again"),
+        (PermissionError(errno.EACCES, "No", "/x"), "error: not allowed to write '/x': choose another place"),
+        (OSError(errno.EROFS, "Read-only"), "error: not allowed to write: choose another place"),
+        (NotADirectoryError(errno.ENOTDIR, "No folder", "a/b"), "error: cannot use 'a/b' (No folder): choose another place"),
+    ],
+)  # fmt: skip
+def test_what_a_user_can_mend_is_one_line(
+    raised: Exception, line: str, sfumato: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> bool:
+        raise raised
+
+    monkeypatch.setattr(doctor, "examine_machine", fail)
+    assert sfumato("doctor") == (2, "", f"{line}\n")
+
+
+def test_what_a_user_cannot_mend_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["sfumato", "doctor"])
+    for mistake in (ValueError("ours"), OSError(errno.EBADF, os.strerror(errno.EBADF))):
+
+        def fail(mistake: Exception = mistake) -> bool:
+            raise mistake
+
+        monkeypatch.setattr(doctor, "examine_machine", fail)
+        with pytest.raises(type(mistake)):
+            cli.main()
+
+
+def test_ctrl_c_is_one_line_and_130(sfumato: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop() -> bool:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(doctor, "examine_machine", stop)
+    assert sfumato("doctor") == (130, "", "stopped: finished parts are kept, run the same command to go on\n")
+
+
+def test_the_module_is_the_command(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "sfumato", "anonymize", "nowhere.mp4"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "error: there is no file 'nowhere.mp4': check the name\n"
