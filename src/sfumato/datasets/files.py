@@ -66,7 +66,7 @@ class FileDataset(VideoDataset):
         self.rows = [row for row in rows if self._usable(row, strict)]
         if not self.rows:
             first = f" (first: {problems[0]})" if problems else ""
-            raise SfumatoError(f"{name} has no usable video{first}", "mend the rows named above and run again")
+            raise SfumatoError(f"{name} has no usable video{first}", "mend the rows and run again")
         self.actions = tuple(sorted({r.action for r in self.rows}))
         self.persons = tuple(sorted({r.person for r in self.rows} - {""}, key=_natural))
         values = {a: tuple(sorted({r.attributes[a] for r in self.rows})) for a in attributes}

@@ -1,4 +1,4 @@
-"""One thread: these networks are so small that sharing them out costs more than it gives."""
+"""One thread for every test: clips and networks here are so small that sharing them out costs more than it gives."""
 
 from __future__ import annotations
 
