@@ -47,6 +47,7 @@ class Registry(Generic[T]):
         return name in self._entries
 
     def names(self) -> list[str]:
+        """All names, in the order they were added."""
         return list(self._entries)
 
     def find(self, name: str) -> Entry[T]:
@@ -56,6 +57,7 @@ class Registry(Generic[T]):
         return self._entries[name]
 
     def make(self, name: str, **arguments: Any) -> T:
+        """The thing of that name, made with these arguments."""
         return self.find(name).make(**arguments)
 
 

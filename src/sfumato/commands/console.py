@@ -53,16 +53,19 @@ class Monitor:
         self.trainings = 0
 
     def total(self, trainings: int) -> None:
+        """How many trainings there will be."""
         self.trainings = trainings
         self.progress.update(self.task, total=trainings)
 
     def done(self, what: str) -> None:
+        """One more is done: on a terminal the bar moves, elsewhere a line is printed."""
         self.finished += 1
         self.progress.advance(self.task)
         if not err.is_terminal:
             say(f"[{self.finished}/{self.trainings}] {what}", console=err)
 
     def status(self, text: str) -> None:
+        """What is going on right now."""
         self.progress.update(self.task, status=text)
 
 

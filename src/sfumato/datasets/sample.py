@@ -23,6 +23,7 @@ class AttributeSpec:
 
     @property
     def binary(self) -> bool:
+        """Whether it is a yes or no."""
         return len(self.values) == 2
 
 

@@ -73,6 +73,7 @@ class Ruler:
         return lambda items: per_seed(items).mean(0)
 
     def chance(self, items: Items) -> np.ndarray:
+        """What a blind answer scores on those test items, (questions,)."""
         if self.metric == "top-1":
             # Who answers blindly names the split's most frequent class. That of every resample anew would be luck, which
             # pulls the interval of the leakage down.
@@ -82,6 +83,7 @@ class Ruler:
 
     @property
     def all(self) -> Items:
+        """Every test item once."""
         return np.arange(self.n)
 
 

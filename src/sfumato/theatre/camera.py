@@ -35,6 +35,7 @@ class Camera:
         return column, row, z, scale
 
     def select(self, rows: Tensor) -> Camera:
+        """The cameras of some of the frames."""
         kept = {f.name: getattr(self, f.name)[rows] for f in fields(self) if f.name != "side"}
         return Camera(self.side, **kept)
 

@@ -56,6 +56,7 @@ class Cast:
     left_handed: Tensor
 
     def select(self, rows: Tensor) -> Cast:
+        """Some of the people, one row each, with repeats."""
         return Cast(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
 
     def body(self) -> Body:

@@ -43,6 +43,7 @@ class Motion:
 
     @property
     def two_person(self) -> bool:
+        """Whether it takes a partner."""
         return self.distance > 0
 
 

@@ -57,6 +57,7 @@ class Composition:
 
     @property
     def words(self) -> tuple[str, str, str, str, str]:
+        """Part, movement, direction, tempo, repetitions: what can be held out and described."""
         return self.part, self.movement, self.direction, self.tempo, REPETITIONS[self.repetitions]
 
 

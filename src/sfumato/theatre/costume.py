@@ -56,6 +56,7 @@ class Outliner:
         })  # fmt: skip
 
     def shapes(self) -> Shapes:
+        """All that was added, side by side."""
         names = self.rows[0].keys()
         return Shapes(**{n: torch.stack([row[n] for row in self.rows], dim=1) for n in names}, patterned=self.patterned)
 

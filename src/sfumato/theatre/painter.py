@@ -94,10 +94,12 @@ class Canvas:
 
     @property
     def rgb(self) -> Tensor:
+        """The colours, (N, H, W, 3)."""
         return self.pixels[..., :3]
 
     @property
     def depth(self) -> Tensor:
+        """How near each pixel is, (N, H, W); FAR where nothing solid was drawn."""
         return self.pixels[..., 3]
 
     def paint(self, shapes: Shapes, pictures: Tensor, *, solid: bool = True) -> None:

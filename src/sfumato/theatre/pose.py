@@ -84,14 +84,17 @@ class Body:
 
     @property
     def leg(self) -> Tensor:
+        """Length of a thigh, and of a shin."""
         return 0.245 * self.height
 
     @property
     def arm(self) -> Tensor:
+        """Length of an upper arm, and of a forearm."""
         return 0.165 * self.height
 
     @property
     def spine(self) -> Tensor:
+        """From the pelvis to the neck."""
         return 0.29 * self.height
 
     @property

@@ -39,6 +39,7 @@ class Moments:
     loop: Tensor
 
     def select(self, rows: Tensor) -> Moments:
+        """Some of the frames."""
         return Moments(*(getattr(self, f.name)[rows] for f in fields(self)))
 
 
