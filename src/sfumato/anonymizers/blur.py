@@ -15,8 +15,8 @@ SIGMA = Knob("sigma", 8.0, low=0.1, high=128.0, summary="standard deviation of t
 def gaussian_blur(video: Tensor, sigma: float, kernel: int) -> Tensor:
     """Blur (..., H, W) with a Gaussian of `sigma` cut off to `kernel` pixels (odd); the border pixel repeats outside.
 
-    The blur is separable, so it is one matrix from the left and one from the right. On 112 to 1080 pixels, with σ from
-    2 to 30, these products took between 1/60 and 8/10 of the time of depthwise convolutions, and the border is free.
+    The blur is separable, so it is one matrix from the left and one from the right: faster than depthwise convolutions
+    on a CPU, the more so the larger σ, and the border is free.
 
     >>> gaussian_blur(video, sigma=2.0, kernel=13)
     """

@@ -36,7 +36,9 @@ def run_demo(folder: Path, device: str) -> None:
     judged.result.save(folder / "result.json")
     write_report(judged.result, folder / "report.html", strips=judged.strips())
     say(f"report: {folder / 'report.html'}   ({time.perf_counter() - started:.0f} s in all)")
-    say("next:   sfumato anonymize YOUR_VIDEO.mp4 --with downsample:factor=8")
+    say(
+        "next:   sfumato judge blur pixelate --data manifest:YOUR_VIDEOS.csv   (what would your own footage give away?)"
+    )
 
 
 @torch.inference_mode()

@@ -33,8 +33,8 @@ def pick_device(name: str = "auto") -> torch.device:
 def keep_freed_memory() -> None:
     """Tell the C library to keep freed blocks for the next step instead of handing them back to the system.
 
-    Every training step on a CPU asks for the same large blocks again; fetching them anew each time cost a third of the
-    time of a training. Does nothing where the C library is not glibc.
+    Every training step on a CPU asks for the same large blocks again, and fetching them anew each time is slow. Does
+    nothing where the C library is not glibc.
     """
     if platform.libc_ver()[0] != "glibc":
         return
