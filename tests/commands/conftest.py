@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from sfumato.cli import main
+from sfumato.datasets import theatre
+from sfumato.theatre.script import BALANCED
 from sfumato.video import VideoWriter
 
 
@@ -67,3 +69,14 @@ def make_video() -> Callable[..., Path]:
 def files() -> Callable[[Path], list[str]]:
     """Every file under a folder, hidden ones too."""
     return lambda root: sorted(p.relative_to(root).as_posix() for p in root.rglob("*") if p.is_file())
+
+
+@pytest.fixture
+def minute_theatre(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`theatre:small` so small that a whole judgement takes seconds."""
+    small = replace(
+        theatre.PRESETS["small"], side=16, frames=2, cast=(2, 1, 1), sizes=(24, 24, 24), prevalence=BALANCED,
+        action_names=("raise hand", "jumping jack"),
+    )  # fmt: skip
+    monkeypatch.setitem(theatre.PRESETS, "small", small)
+    monkeypatch.setattr("sfumato.commands.judge._EPOCHS", {"tiny": 1})

@@ -1,28 +1,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sfumato.datasets import theatre
 from sfumato.evaluation import scoring
 from sfumato.evaluation.result import Result
-from sfumato.theatre.script import BALANCED
 from sfumato.video import probe
 
 
 def test_the_demo_leaves_a_video_a_result_and_a_page(
-    tmp_path: Path, sfumato: Any, files: Callable[[Path], list[str]], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    sfumato: Any,
+    files: Callable[[Path], list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    minute_theatre: None,
 ) -> None:
-    small = replace(
-        theatre.PRESETS["small"], side=16, frames=2, cast=(2, 1, 1), sizes=(24, 24, 24), prevalence=BALANCED,
-        action_names=("raise hand", "jumping jack"),
-    )  # fmt: skip
-    monkeypatch.setitem(theatre.PRESETS, "small", small)
-    monkeypatch.setattr("sfumato.commands.judge._EPOCHS", {"tiny": 1})
     monkeypatch.setattr(scoring, "SAMPLES", 40)
     run = sfumato("demo", "--out", tmp_path / "demo")
     assert run.code == 0

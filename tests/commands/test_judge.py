@@ -7,7 +7,6 @@ import errno
 import os
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +15,10 @@ import pytest
 import torch
 
 from sfumato.commands.judge import check_places
-from sfumato.datasets import theatre
 from sfumato.errors import SfumatoError
 from sfumato.evaluation import scoring
 from sfumato.evaluation.protocols import known
 from sfumato.evaluation.result import Result
-from sfumato.theatre.script import BALANCED
 from sfumato.video import VideoWriter
 
 Files = Callable[[Path], list[str]]
@@ -275,14 +272,8 @@ def test_ctrl_c_keeps_finished_trainings(
 
 
 def test_the_quick_suite_judges_every_training_free_anonymizer(
-    tmp_path: Path, sfumato: Any, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, sfumato: Any, minute_theatre: None
 ) -> None:
-    small = replace(
-        theatre.PRESETS["small"], side=16, frames=2, cast=(2, 1, 1), sizes=(24, 24, 24), prevalence=BALANCED,
-        action_names=("raise hand", "jumping jack"),
-    )  # fmt: skip
-    monkeypatch.setitem(theatre.PRESETS, "small", small)
-    monkeypatch.setattr("sfumato.commands.judge._EPOCHS", {"tiny": 1})
     run = sfumato("benchmark", "--runs", tmp_path / "runs", "--json", tmp_path / "b.json")
     assert run.code == 0
     names = [line.anonymizer for line in Result.load(tmp_path / "b.json").lines]
