@@ -7,7 +7,7 @@
 from sfumato.anonymizers.base import Anonymizer, ClipSpec, Knob
 from sfumato.anonymizers.catalogue import ANONYMIZERS, register
 from sfumato.anonymizers.settings import parse_name
-from sfumato.anonymizers.storage import fingerprint, label, load, save
+from sfumato.anonymizers.storage import fingerprint, label, load, save, untrained
 
 __all__ = [
     "ANONYMIZERS",
@@ -20,4 +20,5 @@ __all__ = [
     "parse_name",
     "register",
     "save",
+    "untrained",
 ]

@@ -73,6 +73,7 @@ class Anonymizer(nn.Module, ABC):
     spec: ClipSpec = ClipSpec()
     knobs: ClassVar[tuple[Knob, ...]] = ()
     needs_people: ClassVar[bool] = False
+    needs_weights: ClassVar[bool] = False  # a network: without trained weights it hides nothing, or everything
 
     def settings(self) -> Mapping[str, float | int | str | bool]:
         """The constructor's arguments that make this anonymizer again (weights aside)."""

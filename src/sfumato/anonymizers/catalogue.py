@@ -6,9 +6,12 @@ from sfumato.anonymizers.base import Anonymizer
 from sfumato.anonymizers.blur import Blur
 from sfumato.anonymizers.downsample import Downsample
 from sfumato.anonymizers.identity import Identity
+from sfumato.anonymizers.noisy_features import NoisyFeatures
 from sfumato.anonymizers.people import BlackenPeople, StrongBlurPeople, WeakBlurPeople
 from sfumato.anonymizers.pixelate import Pixelate
 from sfumato.anonymizers.settings import default_settings
+from sfumato.anonymizers.unet import UNet
+from sfumato.anonymizers.unet_plus_plus import UNetPlusPlus
 from sfumato.registry import Registry
 
 ANONYMIZERS: Registry[Anonymizer] = Registry("anonymizer")
@@ -25,5 +28,8 @@ def register(kind: type[Anonymizer]) -> None:
     ANONYMIZERS.add(kind.name, kind.summary, kind)
 
 
-for _kind in (Identity, Downsample, Pixelate, Blur, BlackenPeople, WeakBlurPeople, StrongBlurPeople):
+for _kind in (
+    Identity, Downsample, Pixelate, Blur, NoisyFeatures, BlackenPeople, WeakBlurPeople, StrongBlurPeople,
+    UNet, UNetPlusPlus,
+):  # fmt: skip
     register(_kind)

@@ -20,6 +20,7 @@ from torch import Tensor
 from sfumato.anonymizers.base import Anonymizer
 from sfumato.anonymizers.catalogue import ANONYMIZERS
 from sfumato.anonymizers.settings import Setting, check_settings, default_settings, format_name, parse_name
+from sfumato.anonymizers.shelf import shelved
 from sfumato.errors import SfumatoError
 from sfumato.registry import unknown_name
 from sfumato.writing import write_whole
@@ -42,10 +43,25 @@ def load(source: str | Path, *, strength: float | None = None, **settings: Setti
     text = str(source)
     name, inline = (text, {}) if Path(text).is_dir() else parse_name(text)
     wanted = {**inline, **settings}
+    if name in (shelf := shelved()):
+        return _load_folder(shelf[name], strength, wanted).eval()
     if name in ANONYMIZERS:
         kind = _kind(name)
+        if kind.needs_weights:
+            raise SfumatoError(
+                f"'{name}' is a network, and a network without weights is no anonymizer",
+                "name the folder of a trained one (`sfumato train` makes them)",
+            )
         return _build(kind, {**wanted, **_strength(kind, strength)}).eval()
     return _load_folder(_find_folder(name), strength, wanted).eval()
+
+
+def untrained(name: str, **settings: Setting) -> Anonymizer:
+    """The registered anonymizer of that name with weights at random, in eval mode: to be trained, not to be used.
+
+    >>> untrained("unet", width=16, levels=2)
+    """
+    return _build(_kind(name), settings).eval()
 
 
 def save(anonymizer: Anonymizer, folder: str | Path) -> Path:
@@ -105,6 +121,11 @@ def fingerprint(anonymizer: Anonymizer) -> str:
     return digest.hexdigest()
 
 
+def usable_names() -> list[str]:
+    """The registered anonymizers that work without weights."""
+    return [name for name in ANONYMIZERS.names() if not _kind(name).needs_weights]
+
+
 def _state(anonymizer: Anonymizer) -> list[tuple[str, Tensor]]:
     return sorted(anonymizer.state_dict().items())
 
@@ -135,7 +156,7 @@ def _find_folder(name: str) -> Path:
         return _download(name)
     if os.sep in name:
         raise SfumatoError(f"there is no folder '{name}'", NAME_A_FOLDER)
-    raise unknown_name("anonymizer", name, ANONYMIZERS.names())
+    raise unknown_name("anonymizer", name, [*shelved(), *usable_names()])
 
 
 def _download(hub_id: str) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from sfumato.registry import Entry
 
@@ -18,9 +19,12 @@ def inventory(what: str) -> list[tuple[str, str]]:
 
 def _entries(what: str) -> Iterable[Entry]:
     if what == "anonymizers":
-        from sfumato.anonymizers import ANONYMIZERS
+        from sfumato.anonymizers import ANONYMIZERS, load
+        from sfumato.anonymizers.shelf import first_sentence, shelved
+        from sfumato.anonymizers.storage import usable_names
 
-        return ANONYMIZERS
+        trained = [Entry(name, first_sentence(folder), partial(load, name)) for name, folder in shelved().items()]
+        return [*trained, *(ANONYMIZERS.find(name) for name in usable_names())]
     if what == "datasets":
         from sfumato.datasets import DATASETS
 
@@ -37,4 +41,6 @@ def _entries(what: str) -> Iterable[Entry]:
         from sfumato.evaluation.protocols import PROTOCOLS
 
         return PROTOCOLS
-    return ()  # no method has landed yet
+    from sfumato.methods import METHODS
+
+    return METHODS

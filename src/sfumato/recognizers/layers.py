@@ -21,18 +21,21 @@ def scaled(channels: int, width: float) -> int:
 
 
 def make_norm(kind: str, channels: int, dims: int, eps: float = 1e-5) -> nn.Module:
-    """A norm over (N, channels, *dims axes): "batch", or "group" with up to 32 groups.
+    """A norm over (N, channels, *dims axes): "batch", or "group" with up to 32 groups of at least four channels.
 
     Group norm has no running statistics, which an anonymizer trained against a frozen network could learn to fool
-    without removing anything (SPEC.md section 1).
+    without removing anything (SPEC.md section 1). A group of one channel would lose that channel's mean.
 
     >>> make_norm("group", 48, dims=3).num_groups
-    16
+    8
     """
     if kind == "batch":
         return nn.BatchNorm3d(channels, eps) if dims == 3 else nn.BatchNorm2d(channels, eps)
     if kind == "group":
-        return nn.GroupNorm(math.gcd(32, channels), channels, eps)
+        groups = math.gcd(32, channels)
+        while groups > 1 and channels // groups < 4:
+            groups //= 2
+        return nn.GroupNorm(groups, channels, eps)
     raise SfumatoError(f"there is no norm '{kind}'", "use 'batch' or 'group'")
 
 

@@ -39,7 +39,7 @@ class TinyVideo(VideoRecognizer):
     def encode(self, clips: Tensor) -> Tensor:
         change = 2 * torch.diff(clips, dim=2, append=clips[:, :, -1:])
         seen = torch.cat([clips, change], 1)
-        hidden: Tensor = self.body(seen.contiguous(memory_format=torch.channels_last_3d))
+        hidden: Tensor = self.body(seen)
         return torch.cat([hidden.mean((2, 3, 4)), hidden.amax((2, 3, 4))], 1)
 
 
@@ -66,7 +66,7 @@ class TinyFrame(FrameRecognizer):
         initialise(self)
 
     def encode(self, frames: Tensor) -> Tensor:
-        hidden: Tensor = self.body(frames.contiguous(memory_format=torch.channels_last))
+        hidden: Tensor = self.body(frames)
         return torch.cat([hidden.mean((2, 3)), hidden.amax((2, 3))], 1)
 
 

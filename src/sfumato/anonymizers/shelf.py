@@ -1,0 +1,37 @@
+"""The trained anonymizers that come with the project, by name: folders in `weights/`, each with a model card."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from sfumato.anonymizers.catalogue import ANONYMIZERS
+
+WEIGHTS = Path(__file__).resolve().parents[3] / "weights"
+
+
+def shelved(shelf: Path | None = None) -> dict[str, Path]:
+    """Name → folder of every trained anonymizer there; none where only the package was installed.
+
+    A folder that bears the name of a registered anonymizer is left out: what `blur` means does not depend on files.
+
+    >>> shelved(Path("no such folder"))
+    {}
+    """
+    folders = (path.parent for path in sorted((shelf or WEIGHTS).glob("*/config.json")))
+    return {folder.name: folder for folder in folders if folder.name not in ANONYMIZERS}
+
+
+def first_sentence(folder: Path) -> str:
+    """What the weights in `folder` are, in the words of their model card, `README.md`, as plain text on one line.
+
+    >>> first_sentence(Path("a folder without a card"))
+    'trained weights'
+    """
+    card = folder / "README.md"
+    text = card.read_text(encoding="utf-8") if card.exists() else ""
+    text = re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.DOTALL)  # what a model hub is told about the card
+    paragraphs = (part.strip() for part in re.split(r"\n\s*\n|^#.*$", text, flags=re.MULTILINE))
+    words = " ".join(next((part for part in paragraphs if part), "trained weights").split())
+    words = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", words)  # a link's text
+    return re.split(r"(?<=[.!?]) (?=[A-ZÀ-Þ0-9])", words)[0]
