@@ -18,6 +18,7 @@ from sfumato.datasets.base import Labels
 from sfumato.datasets.theatre import TheatreDataset
 from sfumato.errors import SfumatoError
 from sfumato.evaluation import scoring
+from sfumato.evaluation.attacks import ATTACKS
 from sfumato.evaluation.exam import Answers, Exam, asked, questions, truth
 from sfumato.evaluation.protocols import known
 from sfumato.evaluation.protocols.known import UTILITY, JudgeConfig, KnownProtocol, possible_exams
@@ -193,12 +194,14 @@ def test_masks_reach_the_anonymizers_that_need_them(
 def test_attacks_without_labels_are_left_out_and_said_so(minute: TheatreDataset) -> None:
     config = JudgeConfig(models="tiny")
     exams, notes = possible_exams(minute, config)
-    assert [e.name for e in exams] == ["action", "frame", "video", "identity", "identity-frames"]
+    assert [e.name for e in exams] == ["action", "frame", "video", "identity", "identity-frames", "identity-placed"]
     assert notes == []
     minute.persons = ()
     exams, notes = possible_exams(minute, config)
     assert [e.name for e in exams] == ["action", "frame", "video"]
-    assert [note.split(":")[0] for note in notes] == ["attack 'identity' left out", "attack 'identity-frames' left out"]
+    assert [note.split(":")[0] for note in notes] == [
+        "attack 'identity' left out", "attack 'identity-frames' left out", "attack 'identity-placed' left out",
+    ]  # fmt: skip
 
 
 def fails(data: TheatreDataset, config: JudgeConfig = TINY) -> str:
@@ -251,3 +254,10 @@ def test_who_sits_an_exam(minute: TheatreDataset) -> None:
     assert not tiny.examinee(UTILITY, signs).fit.flip
     with pytest.raises(SfumatoError, match="no 'huge' models: use standard or tiny"):
         JudgeConfig(models="huge").examinee(UTILITY, minute)
+
+
+def test_the_placed_attacker_is_shown_everything_where_it_is() -> None:
+    data = TheatreDataset("small")
+    placed, moved = (JudgeConfig().examinee(ATTACKS.make(name), data).fit for name in ("identity-placed", "identity"))
+    assert (placed.moved, placed.flip, moved.moved, moved.flip) == (False, False, True, True)
+    assert replace(placed, moved=True, flip=True) == moved  # in all else it is trained as hard

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from sfumato.recognizers import make_recognizer
-from sfumato.training.fit import ClipSet, Fit, FitConfig, fit, heads_loss, predict, split_heads
+from sfumato.training.fit import ClipSet, Fit, FitConfig, fit, predict
 
 CPU = torch.device("cpu")
 QUICK = FitConfig(epochs=4, batch=8, learning_rate=1e-2)
@@ -46,36 +46,6 @@ class Mean(nn.Module):
         self.modes.append(self.training)
         bright = clips.mean((1, 2, 3, 4))
         return torch.stack([bright, torch.zeros_like(bright)], 1) + self.bias
-
-
-def test_heads_are_cut_where_they_end() -> None:
-    first, second = split_heads(torch.arange(10.0).view(2, 5), (2, 3))
-    assert first.tolist() == [[0, 1], [5, 6]]
-    assert second.tolist() == [[2, 3, 4], [7, 8, 9]]
-
-
-def test_the_loss_worked_by_hand() -> None:
-    # Question 0: logits (0, ln 3), so P = (1/4, 3/4). Question 1: three equal logits, P = 1/3 each.
-    logits = torch.tensor([[0.0, math.log(3), 0.0, 0.0, 0.0]] * 2)
-    labels = torch.tensor([[1, 2], [0, 0]])
-    expected = ((-math.log(3 / 4) - math.log(1 / 4)) / 2 + math.log(3)) / 2
-    assert heads_loss(logits, labels, (2, 3)).item() == pytest.approx(expected)
-
-
-def test_unknown_answers_count_for_nothing() -> None:
-    logits = torch.tensor([[0.0, math.log(3), 9.0, 0.0, 0.0]] * 2, requires_grad=True)
-    # Row 1 of question 0 is unknown; nobody knows question 1: only −ln(3/4) is left.
-    loss = heads_loss(logits, torch.tensor([[1, -1], [-1, -1]]), (2, 3))
-    assert loss.item() == pytest.approx(-math.log(3 / 4))
-    loss.backward()
-    assert logits.grad is not None and not logits.grad[1].any() and not logits.grad[0, 2:].any()
-
-
-def test_with_no_answer_known_the_loss_is_zero_and_still_has_a_gradient() -> None:
-    logits = torch.randn(2, 5, requires_grad=True)
-    loss = heads_loss(logits, torch.full((2, 2), -1), (2, 3))
-    loss.backward()
-    assert loss.item() == 0 and logits.grad is not None and not logits.grad.any()
 
 
 def test_predict_averages_softmax_over_the_views() -> None:
@@ -221,3 +191,29 @@ def test_progress_is_reported_after_every_epoch() -> None:
         report=lambda *line: told.append(line),
     )  # fmt: skip
     assert told == [(1, 2, 0.5), (2, 2, 0.5)]
+
+
+def test_clips_that_are_not_moved_stay_where_they_are() -> None:
+    pixels = torch.zeros(4, 1, 2, 3, 8, 8, dtype=torch.uint8)
+    pixels[..., 2, 5] = 200
+    seen: list[Tensor] = []
+
+    class Watching(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fc = nn.Linear(1, 2)
+
+        def forward(self, video: Tensor) -> Tensor:
+            if self.training:
+                seen.append(video)
+            logits: Tensor = self.fc(video.mean((1, 2, 3, 4))[:, None])
+            return logits
+
+    clips = ClipSet(pixels, torch.zeros(4, 1, dtype=torch.int64))
+    for moved in (False, True):
+        seen.clear()
+        config = FitConfig(epochs=3, batch=4, flip=False, moved=moved)
+        fit(Watching(), clips, clips, (2,), config, score=lambda p, y: 0.0, seed=0, device=torch.device("cpu"))
+        places = (torch.cat(seen) > 0).flatten(0, 2).any(0)
+        assert moved == (int(places.sum()) > 1)
+        assert places[2, 5]

@@ -36,6 +36,7 @@ class Exam:
     target: Target
     level: Level
     by: SplitBy
+    placed: bool = False  # trained on clips that are never shifted, zoomed or flipped: where things are may tell
 
 
 @dataclass(frozen=True)

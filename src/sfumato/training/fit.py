@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
+from sfumato.objectives.labels import heads_loss, split_heads
 from sfumato.training.augment import augment
-from sfumato.training.device import autocast, keep_freed_memory, seeded
+from sfumato.training.device import autocast, keep_freed_memory, seeded, settle
 
+IN_PLACE = {"shift": 0.0, "zoom": 0.0}
 Report = Callable[[int, int, float], None]
 
 
@@ -26,6 +27,7 @@ class FitConfig:
     frames: int | None = None  # frames per clip in a training step; None: the whole clip
     test_frames: int | None = None  # frames per clip, evenly spread, when judging
     flip: bool = True
+    moved: bool = True  # clips are shifted and zoomed in training; False keeps everything in its place
 
 
 @dataclass
@@ -43,25 +45,6 @@ class Fit:
     model: nn.Module
     validation: float
     curve: list[float] = field(default_factory=list)
-
-
-def split_heads(logits: Tensor, heads: Sequence[int]) -> list[Tensor]:
-    """The logits (N, sum of heads) of each question by itself.
-
-    >>> [part.shape[1] for part in split_heads(torch.zeros(2, 5), (2, 3))]
-    [2, 3]
-    """
-    return list(logits.split(list(heads), dim=-1))
-
-
-def heads_loss(logits: Tensor, labels: Tensor, heads: Sequence[int]) -> Tensor:
-    """Mean cross-entropy over the questions, each over the clips where its answer is known (label ≥ 0)."""
-    losses = [
-        F.cross_entropy(part.float(), labels[:, i], ignore_index=-1)
-        for i, part in enumerate(split_heads(logits, heads))
-        if (labels[:, i] >= 0).any()
-    ]
-    return torch.stack(losses).mean() if losses else logits.sum() * 0
 
 
 @torch.inference_mode()
@@ -93,7 +76,7 @@ def fit(
     """
     keep_freed_memory()
     torch.backends.cudnn.benchmark = True  # every step has the same shape: let it find the fastest kernels
-    model = model.to(device)
+    model = settle(model, device)
     draw = seeded(seed, device)
     pixels, labels = train.pixels, train.labels.to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
@@ -107,7 +90,7 @@ def fit(
             rows = order[step * config.batch : (step + 1) * config.batch]
             clips = _draw_views(pixels, rows, config.frames, draw).to(device)
             with autocast(device):
-                logits = model(augment(clips, draw, flip=config.flip))
+                logits = model(augment(clips, draw, flip=config.flip, **({} if config.moved else IN_PLACE)))
             loss = heads_loss(logits, labels[rows], heads)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()

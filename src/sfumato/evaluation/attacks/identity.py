@@ -6,4 +6,8 @@ An attacker who wants a name usually has other footage of the people in question
 from sfumato.evaluation.exam import Exam
 
 IDENTITY = Exam("identity", "which person it is, from the whole clip", "identity", "video", "clip")
+IDENTITY_PLACED = Exam(
+    "identity-placed", "which person it is, from the whole clip, by where things are too", "identity", "video", "clip",
+    placed=True,
+)  # fmt: skip
 IDENTITY_FRAMES = Exam("identity-frames", "which person it is, from single frames", "identity", "frame", "clip")

@@ -44,7 +44,7 @@ class JudgeConfig:
     batch: int = 32
     seeds: int = 1
     views: int = 1
-    attacks: tuple[str, ...] = ("frame", "video", "identity", "identity-frames")
+    attacks: tuple[str, ...] = ("frame", "video", "identity", "identity-frames", "identity-placed")
 
     def examinee(self, exam: Exam, dataset: VideoDataset) -> Examinee:
         """Who sits that exam. Frame-level examinees train on two frames of a clip at a time and are tested on eight."""
@@ -56,6 +56,8 @@ class JudgeConfig:
             raise SfumatoError(f"there are no '{self.models}' models", f"use {' or '.join(names)}")
         rate = 1e-3 if self.models == "standard" else 3e-3
         fit = FitConfig(epochs=self.epochs, batch=self.batch, learning_rate=rate, flip=dataset.mirror_safe)
+        if exam.placed:
+            fit = replace(fit, moved=False, flip=False)
         if exam.level == "frame":
             fit = replace(fit, frames=2, test_frames=min(8, dataset.shape.frames))
         return Examinee(names[self.models][exam.level], fit)

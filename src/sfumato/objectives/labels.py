@@ -1,0 +1,53 @@
+"""Losses against labels: several questions with a softmax each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from sfumato.errors import SfumatoError
+
+
+def split_heads(logits: Tensor, heads: Sequence[int]) -> list[Tensor]:
+    """The logits (N, sum of heads) of each question by itself.
+
+    >>> [part.shape[1] for part in split_heads(torch.zeros(2, 5), (2, 3))]
+    [2, 3]
+    """
+    return list(logits.split(list(heads), dim=-1))
+
+
+def heads_loss(logits: Tensor, labels: Tensor, heads: Sequence[int]) -> Tensor:
+    """Mean cross-entropy over the questions, each over the clips where its answer is known (label ≥ 0).
+
+    logits: (N, sum of heads); labels: int64 (N, questions), -1 unknown. Where every question is yes or no, this is the
+    multi-label binary cross-entropy of the differences of their two logits: VITA's L_B for f_B.
+
+    >>> heads_loss(torch.zeros(1, 5), torch.tensor([[1, -1]]), (2, 3)).item()  # log 2
+    0.6931...
+    """
+    losses = [
+        F.cross_entropy(part.float(), labels[:, i], ignore_index=-1)
+        for i, part in enumerate(split_heads(logits, heads))
+        if (labels[:, i] >= 0).any()
+    ]
+    return torch.stack(losses).mean() if losses else logits.sum() * 0
+
+
+def entropy(logits: Tensor, heads: Sequence[int]) -> Tensor:
+    """Mean over questions and clips of the softmax's entropy, as a share of the most there can be: 1 knows nothing.
+
+    VITA's L_B for f_A, which makes it large. A large cross-entropy instead can be had by pictures that say the opposite
+    of the truth, which tells as much; where the entropy is largest, nothing is told. logits: (N, sum of heads).
+
+    >>> entropy(torch.zeros(4, 5), (2, 3)).item()
+    1.0
+    """
+    if min(heads) < 2:
+        raise SfumatoError("a question with a single answer tells nothing", "leave that attribute out")
+    logs = [part.float().log_softmax(-1) for part in split_heads(logits, heads)]
+    return torch.stack([-(log.exp() * log).sum(-1).mean() / math.log(log.shape[-1]) for log in logs]).mean()
