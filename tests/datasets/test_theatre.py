@@ -103,6 +103,13 @@ def test_the_presets_are_what_their_names_say(small: TheatreDataset) -> None:
     assert (shares - 0.5).abs().max() < 0.03
 
 
+def test_small_novel_shares_neither_actions_nor_attributes_with_small() -> None:
+    small, novel = TheatreDataset("small"), TheatreDataset("small-novel")
+    assert not set(small.actions) & set(novel.actions)
+    assert not {a.name for a in small.attributes} & {a.name for a in novel.attributes}
+    assert (novel.shape, len(novel.actions), len(novel)) == (small.shape, len(small.actions), len(small))
+
+
 def test_a_sample_holds_everything(small: TheatreDataset) -> None:
     sample = small.sample(3)
     assert (sample.clip.shape, sample.clip.dtype) == ((8, 3, 64, 64), torch.uint8)

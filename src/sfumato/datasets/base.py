@@ -77,6 +77,10 @@ class VideoDataset(ABC):
         A data set whose clips are exactly one window long gives one view, whatever is asked.
         """
 
+    def times(self, indices: Tensor) -> Tensor:
+        """The number in its source video of every frame of those clips (one view each), (N, T) int64."""
+        return torch.arange(self.shape.frames).expand(len(indices), -1)
+
     @abstractmethod
     def fingerprint(self) -> str:
         """What identifies the clips and labels: results computed under another fingerprint are not reused."""

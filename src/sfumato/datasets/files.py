@@ -117,21 +117,28 @@ class FileDataset(VideoDataset):
             torch.tensor(values, dtype=torch.int64).view(len(rows), len(self.attributes)),
         )
 
+    def _frames_of(self, row: Row, views: int) -> Tensor:
+        """Which frames of a file its clips are made of, (views, T)."""
+        s = self.sampling
+        skip = s.skip or max(1, row.frames // s.frames)
+        return clip_indices(row.frames, s.frames, skip, "uniform", clips=views)
+
+    def times(self, indices: Tensor) -> Tensor:
+        return torch.stack([self._frames_of(self.rows[i], 1)[0] for i in indices.tolist()])
+
     def _clip(self, row: Row, views: int) -> Tensor:
         """uint8 (views, T, 3, H, W) of one file."""
         s = self.sampling
 
-        def read(frames: int) -> Tensor:
-            skip = s.skip or max(1, frames // s.frames)
-            indices = clip_indices(frames, s.frames, skip, "uniform", clips=views)
-            pixels = read_clip(row.path, indices.flatten(), (s.size, s.size))
+        def read() -> Tensor:
+            pixels = read_clip(row.path, self._frames_of(row, views).flatten(), (s.size, s.size))
             return pixels.view(views, s.frames, *pixels.shape[1:])
 
         try:
-            return read(row.frames)
+            return read()
         except SfumatoError:  # the header promised more than the file holds: count what can really be read
             row.frames = sum(1 for _ in read_frames(row.path, warn=self.problems.append))
-            return read(row.frames)
+            return read()
 
     def clips(
         self, indices: Tensor, *, views: int = 1, device: torch.device | str = "cpu", progress: Progress | None = None

@@ -38,6 +38,10 @@ VALUE_ATTRIBUTES = (
 _SMALL_ACTIONS = (
     "sit down", "stand up", "push", "pull", "raise hand", "lower hand", "wave", "kick", "jumping jack", "shake hands",
 )  # fmt: skip
+# None of them in `small`: what an anonymizer made on `small` has never been asked to keep.
+_OTHER_ACTIONS = (
+    "pick up", "put down", "open arms", "close arms", "walk forward", "walk backward", "clap", "squat", "punch", "bow",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,16 @@ _FULL = Preset("people of a drawn world", 112, 16, (32, 6, 10), (6000, 600, 1200
 PRESETS = {
     "": _FULL,
     "small": Preset("the same for a laptop", 64, 8, (10, 4, 8), (1200, 240, 400), VP_PREVALENCE, _SMALL_ACTIONS),
+    "small-novel": Preset(
+        "other actions and other private attributes than small",
+        64,
+        8,
+        (10, 4, 8),
+        (1200, 240, 400),
+        VP_PREVALENCE,
+        _OTHER_ACTIONS,
+        NOVEL_ATTRIBUTES,
+    ),
     "balanced": replace(_FULL, summary="every attribute in half of the clips", prevalence=BALANCED),
     "novel": replace(_FULL, summary="another set of private attributes", attributes=NOVEL_ATTRIBUTES),
     "motions": replace(_FULL, summary="324 motions composed of words, with captions", composed=True),

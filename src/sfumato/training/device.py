@@ -6,10 +6,14 @@ import ctypes
 import platform
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import TypeVar
 
 import torch
+from torch import nn
 
 from sfumato.errors import SfumatoError
+
+M = TypeVar("M", bound=nn.Module)
 
 
 def pick_device(name: str = "auto") -> torch.device:
@@ -49,6 +53,20 @@ def autocast(device: torch.device) -> AbstractContextManager[object]:
     if device.type == "cuda":
         return torch.autocast("cuda", dtype=torch.bfloat16)
     return nullcontext()
+
+
+def settle(module: M, device: torch.device) -> M:
+    """`module` on that device, its convolutions' weights channels-last as the clips come, so that none turns them round.
+
+    >>> settle(nn.Conv2d(3, 8, 3), torch.device("cpu")).weight.is_contiguous(memory_format=torch.channels_last)
+    True
+    """
+    layouts = {4: torch.channels_last, 5: torch.channels_last_3d}
+    module = module.to(device)
+    for parameter in module.parameters():
+        if parameter.ndim in layouts:
+            parameter.data = parameter.data.contiguous(memory_format=layouts[parameter.ndim])
+    return module
 
 
 def seeded(seed: int, device: torch.device | str = "cpu") -> torch.Generator:

@@ -1,0 +1,88 @@
+"""The settings that all adversarial methods share. A method's own config changes defaults and adds what is its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from sfumato.errors import SfumatoError
+from sfumato.training.batches import Positives
+from sfumato.training.opponents import Confusion, Kind
+
+Schedule = Literal["constant", "one-cycle"]
+
+
+def setting(default: Any, symbol: str = "", low: float | None = None, high: float | None = None) -> Any:
+    """A field with the paper's symbol and the range it may have."""
+    about = {"symbol": symbol, "low": low, "high": high}
+    return field(default=default, metadata={key: value for key, value in about.items() if value not in (None, "")})
+
+
+@dataclass(frozen=True)
+class AdversarialConfig:
+    """Who plays, for how long, and what f_A is rewarded for."""
+
+    # f_A, the anonymizer, and how much its pictures can carry
+    anonymizer: Literal["unet", "unet++"] = "unet"
+    width: int = setting(16, low=4)  # of the U-Net's first level; unet++ counts 64 as its full width
+    anonymizer_norm: Literal["batch", "group"] = "batch"
+    levels: int = setting(0, low=0)  # values a pixel can have; 0: any
+    cell: int = setting(1, low=1)  # pixels of a side shown as one
+    grey: bool = False
+    # f_T, the utility model
+    utility: str = "r3d-18"
+    utility_width: float = setting(1.0, low=0.05)
+    # alternate: f_T moves in step 2, as in the papers. together: f_T and f_A, who want the same, move in step 1.
+    utility_update: Literal["alternate", "together"] = "alternate"
+    # f_B, the budget models
+    budget: Kind = "nt-xent"
+    budget_models: str = "resnet-50"  # several joined by "+": a video network makes f_B spatio-temporal
+    budget_width: float = setting(1.0, low=0.05)
+    budget_norm: Literal["group", "batch"] = "group"
+    budget_update: Literal["updated", "frozen", "none"] = "updated"
+    budget_steps: int = setting(1, low=1)  # updates of f_B for one of f_A
+    strongest: bool = False  # of several f_B, f_A faces the best reader; otherwise all
+    restart_steps: int = setting(0, low=0)  # f_A steps after which an f_B begins anew; 0: never
+    history: int = setting(0, low=0)  # how many f_B that have been restarted f_A must still fool
+    confusion: Confusion = "loss"
+    temperature: float = setting(0.1, "τ", low=1e-3)
+    positives: str = "any"  # S_F: any, <8 or >64 frames apart
+    # what f_A minimises
+    budget_weight: float = setting(1.0, "ω", low=0)
+    sparsity_weight: float = setting(0.0, "μ", low=0)  # of the share of the picture that is shown on black
+    # lengths and rates
+    batch: int = setting(32, low=2)
+    privacy_batch: int = setting(32, low=2)
+    reconstruction_steps: int = setting(500, low=0)
+    reconstruction_threshold: float = setting(0.03, "th_A0", low=0)  # L1 per pixel on validation
+    opponent_steps: int = setting(500, low=0)
+    utility_threshold: float = setting(0.5, "th_T0", low=0)  # L_T on validation
+    budget_threshold: float = setting(0.5, "th_B0", low=0)  # L_B on validation
+    steps: int = setting(2000, low=1)  # f_A's steps in the minimax phase
+    budget_maximum: float = setting(0.0, "th_Bmax", low=0)  # stop when L_B on validation is so high; 0: never
+    audit_steps: int = setting(300, low=0)  # of a fresh f_B on the finished f_A
+    # of the action clips; strong: SPAct's crops, erasing and greying; gentle: what the judge's recognizers train with
+    augmentation: Literal["strong", "gentle"] = "strong"
+    schedule: Schedule = "constant"  # of the minimax phase's learning rates
+    reconstruction_rate: float = setting(1e-3, low=0)
+    anonymizer_rate: float = setting(1e-4, "α_A", low=0)
+    utility_rate: float = setting(1e-4, "α_T", low=0)
+    budget_rate: float = setting(1e-4, "α_B", low=0)
+    weight_decay: float = setting(0.0, low=0)
+
+    def __post_init__(self) -> None:
+        Positives.parse(self.positives)
+        if self.history and not self.restart_steps:
+            raise SfumatoError("history keeps f_B that were restarted, and none is", "set restart_steps too")
+        if self.restart_steps and self.budget_update == "frozen":
+            raise SfumatoError("a frozen f_B that begins anew would know nothing", "set restart_steps to 0")
+        if self.confusion == "entropy" and self.budget != "labels":
+            raise SfumatoError(f"{self.budget} has no entropy to raise", "set confusion to loss, or budget to labels")
+        if self.budget_update == "frozen" and not self.opponent_steps:
+            raise SfumatoError("a frozen f_B that was never trained reads nothing", "set opponent_steps, such as 500")
+        if self.budget_update == "none" and self.budget == "labels":
+            raise SfumatoError("budget_update = none leaves nothing for labels to do", "leave one of them out")
+
+    def networks(self) -> tuple[str, ...]:
+        """The budget models by name."""
+        return tuple(name.strip() for name in self.budget_models.split("+"))

@@ -1,0 +1,120 @@
+"""The phases of an adversarial training, the same for all its methods: initialise, play, audit."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from sfumato.anonymizers import save
+from sfumato.training.dealing import Banks
+from sfumato.training.minimax import Game, Objective, Terms, UtilityLoss
+from sfumato.training.phases import Phase, Player, Progress, Timing
+from sfumato.training.processes import current
+from sfumato.training.run import RunFolder
+
+DIVERGED = 10.0  # times the loss of guessing
+
+
+@dataclass
+class Stage:
+    """Where a method plays: its clips, its run folder, its seed, its device."""
+
+    banks: Banks
+    run: RunFolder
+    seed: int
+    device: torch.device
+    progress: Progress = field(default_factory=Progress)
+    timing: Timing = field(default_factory=Timing)
+
+
+def contest(game: Game, objective: Objective, utility_loss: UtilityLoss, stage: Stage) -> dict[str, Any]:
+    """Play all phases, save f_A, and say what a fresh f_B reads beside what the trained-against one does."""
+    phases = [
+        reconstruct(game),
+        meet_opponents(game, utility_loss),
+        minimax(game, objective, utility_loss),
+        audit(game),
+    ]
+    limits = {"L_T": DIVERGED * math.log(max(2, stage.banks.action_count))}
+    Player(phases, game, stage.run, stage.device, limits, stage.timing, stage.progress).play()
+    result = {"watched": game.watch(), "audit": confront(game)}
+    if current().main:
+        save(game.anonymizer, stage.run.anonymizer)
+        stage.run.save_result(result)
+    return result
+
+
+def reconstruct(game: Game) -> Phase:
+    """f_A to identity, until th_A0 (eq. 6)."""
+    c = game.config
+    return Phase(
+        "reconstruct", c.reconstruction_steps, game.reconstruction_step, game.watch_reconstruction,
+        lambda seen: seen["L1"] <= c.reconstruction_threshold,
+    )  # fmt: skip
+
+
+def meet_opponents(game: Game, utility_loss: UtilityLoss) -> Phase:
+    """f_T and f_B on what f_A gives, until th_T0 and th_B0 (eq. 7 and 8)."""
+    c = game.config
+
+    def step(turn: int) -> Terms:
+        losses = game.utility_step("opponents", turn, utility_loss)
+        return losses | game.budget_step("opponents", turn, game.opponents, game.budget_optimizers)
+
+    def enough(seen: dict[str, float]) -> bool:
+        return seen["L_T"] <= c.utility_threshold and all(loss <= c.budget_threshold for loss in _budget_losses(seen))
+
+    return Phase("opponents", c.opponent_steps, step, lambda: _watch_all(game), enough)
+
+
+def minimax(game: Game, objective: Objective, utility_loss: UtilityLoss) -> Phase:
+    """One step of f_A, one of f_T, `budget_steps` of every f_B, in turn, until every f_B's L_B reaches th_Bmax."""
+    c = game.config
+
+    def step(number: int) -> Terms:
+        game.schedule(number)
+        if c.restart_steps and number and number % c.restart_steps == 0 and game.opponents:
+            game.restart(number)
+        terms = game.anonymizer_step(number, objective)
+        if c.utility_update == "alternate":
+            terms |= game.utility_step("minimax", 2 * number + 1, utility_loss)
+        if c.budget_update == "updated":
+            first = number * (1 + c.budget_steps) + 1
+            for turn in range(first, first + c.budget_steps):
+                terms |= game.budget_step("minimax", turn, game.opponents, game.budget_optimizers)
+        return terms
+
+    def enough(seen: dict[str, float]) -> bool:
+        return c.budget_maximum > 0 and min(_budget_losses(seen), default=0.0) >= c.budget_maximum
+
+    return Phase("minimax", c.steps, step, lambda: _watch_all(game), enough)
+
+
+def audit(game: Game) -> Phase:
+    """A fresh f_B of the same make on the finished f_A, so that nobody is fooled by the one it was trained against."""
+    steps = game.config.audit_steps if game.opponents else 0
+    return Phase("audit", steps, game.audit_step, lambda: game.watch_opponents(game.auditors))
+
+
+def confront(game: Game) -> list[dict[str, float | str]]:
+    """For every f_B: what the one trained against f_A reads, what a fresh one reads, and what guessing would."""
+    trained, fresh = game.watch_opponents(game.opponents), game.watch_opponents(game.auditors)
+    return [
+        {
+            "f_B": opponent.lineup.network, "loss": opponent.lineup.kind, "chance": game.watch_chance(opponent),
+            "in training": trained[f"f_B{number or ''} reads"], "fresh": fresh.get(f"f_B{number or ''} reads", math.nan),
+        }
+        for number, opponent in enumerate(game.opponents)
+    ]  # fmt: skip
+
+
+def _watch_all(game: Game) -> dict[str, float]:
+    return game.watch() | game.watch_opponents(game.opponents)
+
+
+def _budget_losses(watched: dict[str, float]) -> list[float]:
+    """L_B of every f_B."""
+    return [value for name, value in watched.items() if name.startswith("L_B")]

@@ -1,0 +1,84 @@
+"""Deals the batches of an adversarial training: augmented clips for f_T, two views of each video for f_B.
+
+Whatever is random is drawn for the whole batch, from the seed and the step: every process draws the same and takes its share.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from sfumato.training.adversarial import AdversarialConfig
+from sfumato.training.augment import DRAWS, distort, nudge
+from sfumato.training.bank import Bank
+from sfumato.training.batches import Positives, Rounds, mix
+from sfumato.training.device import seeded
+from sfumato.training.opponents import Views
+from sfumato.training.processes import Crew, current
+
+
+@dataclass
+class ActionBatch:
+    """video: (B, T, 3, H, W) in [0, 1], augmented; actions: (B,)."""
+
+    video: Tensor
+    actions: Tensor
+
+
+@dataclass
+class Banks:
+    """What is trained on: action and privacy clips may come from two data sets; `watch` are clips of new people."""
+
+    action: Bank
+    privacy: Bank
+    watch_action: Bank
+    watch_privacy: Bank
+    action_count: int
+
+
+class Dealer:
+    """The batches of one process; two data sets of different lengths are both seen whole, round after round."""
+
+    def __init__(self, config: AdversarialConfig, banks: Banks, *, seed: int, device: torch.device) -> None:
+        self.banks, self.seed, self.device, self.crew = banks, seed, device, current()
+        self.augment = {"strong": distort, "gentle": nudge}[config.augmentation]
+        self.positives = Positives.parse(config.positives)
+        for bank in (banks.privacy, banks.watch_privacy):
+            self.positives.check(bank.times, bank.name)
+        size = self.crew.size
+        self.action_rounds = Rounds(len(banks.action), config.batch * size, seed=mix(seed, "action"))
+        self.privacy_rounds = Rounds(len(banks.privacy), config.privacy_batch * size, seed=mix(seed, "privacy"))
+
+    def action_batch(self, phase: str, step: int) -> ActionBatch:
+        """Augmented clips and their actions."""
+        bank, everybody = self.banks.action, self.action_rounds.rows(step)
+        chance = self.crew.share(self._chance(len(everybody), phase, "action", step))
+        rows = self.crew.share(everybody).to(self.device)
+        return ActionBatch(self.augment(bank.pixels[rows], chance, flip=bank.mirror_safe), bank.actions[rows])
+
+    def privacy_batch(self, phase: str, step: int, level: str) -> Views:
+        """Two raw views of each video, augmented each by itself: two frames, or the whole clip twice."""
+        return self._views(self.banks.privacy, self.privacy_rounds.rows(step), level, self.crew, phase, "privacy", step)
+
+    def watched_views(self, level: str) -> Views:
+        """Views of all clips that f_B is watched on, always the same."""
+        bank = self.banks.watch_privacy
+        return self._views(bank, torch.arange(len(bank)), level, Crew(), "watch")
+
+    def _chance(self, count: int, *salt: int | str) -> Tensor:
+        """The random numbers for a whole batch, (count, DRAWS)."""
+        draw = seeded(mix(self.seed, *salt), self.device)
+        return torch.rand(count, DRAWS, generator=draw, device=self.device)
+
+    def _views(self, bank: Bank, everybody: Tensor, level: str, crew: Crew, *salt: int | str) -> Views:
+        # Pairs are drawn on the CPU, so that they are the same on every device.
+        pairs = crew.share(self.positives.draw(bank.times[everybody], seeded(mix(self.seed, *salt, "pairs"))))
+        pairs, rows = pairs.to(self.device), crew.share(everybody).to(self.device)
+        views = []
+        for side in range(2):
+            clips = bank.pixels[rows, pairs[:, side]][:, None] if level == "frame" else bank.pixels[rows]
+            chance = crew.share(self._chance(len(everybody), *salt, side))
+            views.append(distort(clips, chance, flip=bank.mirror_safe))
+        return Views(views[0], views[1], bank.answers[rows])

@@ -1,0 +1,207 @@
+"""f_B while an anonymizer is trained: networks that try to read what it should hide.
+
+Self-supervised ones (SPAct's three) need no privacy labels, the labelled one (VITA's) does. All offer the same:
+`reading(views)` is the loss the opponent itself minimises and how well it reads; `confusion(views)` is what f_A
+maximises.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from sfumato.objectives.contrastive import nt_xent, retrieval_accuracy
+from sfumato.objectives.labels import entropy, heads_loss, split_heads
+from sfumato.objectives.momentum import KeyQueue, follow
+from sfumato.objectives.rotation import rotate_all, rotation_loss
+from sfumato.recognizers import make_recognizer
+from sfumato.recognizers.base import Clip, Level
+from sfumato.training.processes import gather
+
+Kind = Literal["nt-xent", "moco", "rotation", "labels"]
+Confusion = Literal["loss", "entropy"]
+
+
+@dataclass
+class Views:
+    """Two anonymized views of each of B videos, (B, T, 3, H, W) each, T = 1 for frames; answers (B, Q), -1 unknown."""
+
+    first: Tensor
+    second: Tensor
+    answers: Tensor
+
+
+@dataclass(frozen=True)
+class Lineup:
+    """How an opponent is made: its network, its loss, and what it needs to know of the data."""
+
+    kind: Kind
+    network: str
+    norm: str
+    clip: Clip
+    heads: tuple[int, ...] = ()
+    temperature: float = 0.1  # τ
+    confusion: Confusion = "loss"
+    width: float = 1.0
+    keys: int = 1024  # of MoCo's queue
+
+
+class Opponent(nn.Module):
+    """One f_B. `level` says whether it sees frames or whole clips."""
+
+    def __init__(self, lineup: Lineup, outputs: int) -> None:
+        super().__init__()
+        options = {"norm": lineup.norm} if not lineup.network.startswith("vit") else {}
+        self.network = make_recognizer(lineup.network, outputs, clip=lineup.clip, width=lineup.width, **options)
+        self.lineup = lineup
+        self.level: Level = self.network.level
+
+    @abstractmethod
+    def reading(self, views: Views) -> tuple[Tensor, Tensor]:
+        """L_B, which the opponent minimises, and its accuracy in [0, 1]; both scalars."""
+
+    def confusion(self, views: Views) -> Tensor:
+        """What f_A maximises: L_B itself, unless a kind knows better."""
+        return self.reading(views)[0]
+
+    @abstractmethod
+    def chance(self, answers: Tensor) -> float:
+        """The accuracy of an opponent that knows nothing, on videos with these answers (N, Q)."""
+
+    def remember(self, views: Views) -> None:
+        """What there is to do after an update, for kinds that keep something between steps."""
+
+
+class Contrastive(Opponent):
+    """SPAct's f_B: two views of one video must find each other among all others (NT-Xent, eq. 5).
+
+    >>> Contrastive(Lineup("nt-xent", "resnet-50", "group", (1, 112, 112))).reading(views)
+    """
+
+    def __init__(self, lineup: Lineup, width: int = 128) -> None:
+        super().__init__(lineup, outputs=1)
+        self.network.get_submodule(self.network.head_name).requires_grad_(False)  # its features are used, not its head
+        features = self.network.feature_width
+        self.projection = nn.Sequential(
+            nn.Linear(features, features), nn.ReLU(inplace=True), nn.Linear(features, width)
+        )
+
+    def project(self, video: Tensor) -> Tensor:
+        """(B, T, 3, H, W) → (B, 128)."""
+        projected: Tensor = self.projection(self.network.features(video))
+        return projected
+
+    def _projections(self, views: Views) -> tuple[Tensor, Tensor]:
+        """Both views through the network as one batch, then those of all processes together."""
+        first, second = self.project(torch.cat([views.first, views.second])).float().chunk(2)
+        return gather(first), gather(second)
+
+    def reading(self, views: Views) -> tuple[Tensor, Tensor]:
+        first, second = self._projections(views)
+        return nt_xent(first, second, self.lineup.temperature), retrieval_accuracy(first.detach(), second.detach())
+
+    def chance(self, answers: Tensor) -> float:
+        return 1 / (2 * len(answers) - 1)
+
+
+class MomentumContrastive(Contrastive):
+    """MoCo: the second view is read by a slowly following copy, the negatives come from a queue of its past answers."""
+
+    MOMENTUM = 0.99
+
+    def __init__(self, lineup: Lineup, width: int = 128) -> None:
+        super().__init__(lineup, width)
+        self.follower = nn.ModuleList([copy.deepcopy(self.network), copy.deepcopy(self.projection)]).requires_grad_(
+            False
+        )
+        self.queue = KeyQueue(lineup.keys, width)
+
+    @torch.no_grad()
+    def _key(self, video: Tensor) -> Tensor:
+        network, projection = self.follower
+        key: Tensor = projection(network.features(video)).float()  # type: ignore[operator]
+        return key
+
+    def reading(self, views: Views) -> tuple[Tensor, Tensor]:
+        query = self.project(views.first).float()
+        if not int(self.queue.filled):  # no negatives yet: nothing to read, and nothing to confuse
+            return query.sum() * 0, query.new_zeros(())
+        return self.queue.contrast(query, self._key(views.second), self.lineup.temperature)
+
+    def chance(self, answers: Tensor) -> float:
+        return 1 / (1 + int(self.queue.filled))
+
+    @torch.no_grad()
+    def remember(self, views: Views) -> None:
+        follow(self.follower[0], self.network, self.MOMENTUM)
+        follow(self.follower[1], self.projection, self.MOMENTUM)
+        self.queue.push(gather(self._key(views.second)))
+
+
+class Rotation(Opponent):
+    """RotNet: by how many quarter turns was the picture turned?"""
+
+    def __init__(self, lineup: Lineup) -> None:
+        super().__init__(lineup, outputs=4)
+
+    def reading(self, views: Views) -> tuple[Tensor, Tensor]:
+        turned, labels = rotate_all(views.first)
+        logits = self.network(turned)
+        return rotation_loss(logits, labels), (logits.argmax(1) == labels).float().mean()
+
+    def chance(self, answers: Tensor) -> float:
+        return 0.25
+
+
+class Labelled(Opponent):
+    """VITA's f_B: told the true attributes and who it is; sees both views. Its accuracy is the mean over questions."""
+
+    def __init__(self, lineup: Lineup) -> None:
+        super().__init__(lineup, outputs=sum(lineup.heads))
+
+    def _logits(self, views: Views) -> Tensor:
+        # Two frames of a clip count as one clip of two frames; a network that sees clips is shown one.
+        seen = torch.cat([views.first, views.second], 1) if self.level == "frame" else views.first
+        logits: Tensor = self.network(seen).float()
+        return logits
+
+    def reading(self, views: Views) -> tuple[Tensor, Tensor]:
+        # Gathered, because the mean is over the clips whose answer is known, and each process knows others.
+        logits, answers = gather(self._logits(views)), gather(views.answers)
+        return heads_loss(logits, answers, self.lineup.heads), answered(logits, answers, self.lineup.heads)
+
+    def confusion(self, views: Views) -> Tensor:
+        if self.lineup.confusion == "entropy":
+            return entropy(self._logits(views), self.lineup.heads)
+        return self.reading(views)[0]
+
+    def chance(self, answers: Tensor) -> float:
+        # Always the most frequent answer: the best that can be done blindfold.
+        shares = [
+            column[column >= 0].bincount().max().item() / (column >= 0).sum().item()
+            for column in answers.T
+            if (column >= 0).any()
+        ]
+        return sum(shares) / len(shares) if shares else 0.0
+
+
+def answered(logits: Tensor, answers: Tensor, heads: Sequence[int]) -> Tensor:
+    """Share of right answers where the answer is known: mean over questions, scalar."""
+    shares = [
+        (part.argmax(1) == answers[:, i])[answers[:, i] >= 0].float().mean()
+        for i, part in enumerate(split_heads(logits, heads))
+        if (answers[:, i] >= 0).any()
+    ]
+    return torch.stack(shares).mean() if shares else logits.new_zeros(())
+
+
+def make_opponent(lineup: Lineup) -> Opponent:
+    """A fresh opponent, weights at random."""
+    kinds = {"nt-xent": Contrastive, "moco": MomentumContrastive, "rotation": Rotation, "labels": Labelled}
+    return kinds[lineup.kind](lineup)

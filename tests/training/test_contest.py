@@ -1,0 +1,337 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from sfumato.anonymizers import load
+from sfumato.errors import SfumatoError
+from sfumato.methods.spact.train import objectives
+from sfumato.training.contest import Stage, audit, confront, contest, meet_opponents, minimax, reconstruct
+from sfumato.training.minimax import Game
+from sfumato.training.opponents import Views
+from sfumato.training.phases import Progress
+from sfumato.training.processes import launch
+from sfumato.training.run import RunFolder
+
+from .toys import CPU, equal, flat, logged, make_game, make_stage, same, snapshot, tiny, train_in_crew
+
+PHASES = ["reconstruct", "opponents", "minimax", "audit"]
+PAIR = "tiny-frame+tiny-video"
+ENSEMBLE: dict[str, Any] = {
+    "budget": "labels", "confusion": "entropy", "budget_models": PAIR, "budget_norm": "batch", "strongest": True,
+    "restart_steps": 2, "history": 2, "schedule": "one-cycle",
+}  # fmt: skip
+QUEUE: dict[str, Any] = {
+    "budget": "moco", "restart_steps": 1, "history": 1, "budget_steps": 2,
+    "reconstruction_steps": 1, "opponent_steps": 2, "steps": 3, "audit_steps": 2,
+}  # fmt: skip
+
+
+def play(stage: Stage, **changes: Any) -> tuple[Game, dict[str, Any]]:
+    """A whole contest with SPAct's objective."""
+    game = Game(tiny(**changes), stage.banks, seed=stage.seed, device=stage.device)
+    return game, contest(game, *objectives(game), stage)
+
+
+def kept(folder: Path) -> dict[str, Any]:
+    state = RunFolder(folder).load_checkpoint(CPU)
+    assert state is not None
+    return state
+
+
+# ---- who is trained, how often, until when ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("update", ["updated", "frozen", "none"])
+def test_the_opponent_is_updated_frozen_or_not_there(update: str) -> None:
+    game = make_game(budget_update=update)
+    phase = minimax(game, *objectives(game))
+    before = [snapshot(module) for module in (game.anonymizer, game.utility, *game.opponents)]
+    terms = phase.step(0)
+    assert len(game.opponents) == (update != "none")
+    assert [not same(m, b) for m, b in zip((game.anonymizer, game.utility, *game.opponents), before, strict=True)] == [
+        True, True, *([update == "updated"] if update != "none" else []),
+    ]  # fmt: skip
+    assert ("L_B" in terms) == (update == "updated")
+    assert ("L_B" in phase.watch()) == (update != "none")
+    assert audit(game).steps == (0 if update == "none" else 3)
+    assert (terms["f_A budget"] == 0) == (update == "none")
+
+
+def test_opponents_take_several_steps_and_no_batch_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    game = make_game(budget_steps=3)
+    privacy, action = list[int](), list[int]()
+    views, batch = game.deal.privacy_batch, game.deal.action_batch
+
+    def privacy_batch(phase: str, step: int, level: str) -> Views:
+        privacy.append(step)
+        return views(phase, step, level)
+
+    def action_batch(phase: str, step: int) -> Any:
+        action.append(step)
+        return batch(phase, step)
+
+    monkeypatch.setattr(game.deal, "privacy_batch", privacy_batch)
+    monkeypatch.setattr(game.deal, "action_batch", action_batch)
+    phase = minimax(game, *objectives(game))
+    phase.step(0)
+    phase.step(1)
+    assert privacy == list(range(8)) and action == list(range(4))  # one for f_A, then three for f_B; one each for f_T
+    steps = game.budget_optimizers[0].state_dict()["state"][0]["step"]
+    assert steps == 6
+
+
+def test_together_the_utility_model_has_no_step_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    game = make_game(utility_update="together")
+    monkeypatch.setattr(game, "utility_step", lambda *_: pytest.fail("f_T moved twice"))
+    assert "L_T" not in minimax(game, *objectives(game)).step(0)
+
+
+def test_opponents_begin_anew_every_so_many_steps() -> None:
+    game = make_game(budget_models=PAIR, restart_steps=2, history=3)
+    phase = minimax(game, *objectives(game))
+    counts = []
+    for number in range(5):
+        phase.step(number)
+        counts.append((game.restarts, len(game.past)))
+    assert counts == [(0, 0), (0, 0), (1, 1), (1, 1), (2, 2)]
+
+
+def test_a_phase_is_over_when_its_threshold_is_reached() -> None:
+    game = make_game(
+        reconstruction_threshold=0.1,
+        utility_threshold=0.5,
+        budget_threshold=0.6,
+        budget_maximum=3.0,
+        budget_models=PAIR,
+    )
+    both = objectives(game)
+    identity, meeting, fooled = (
+        reconstruct(game).enough,
+        meet_opponents(game, both[1]).enough,
+        minimax(game, *both).enough,
+    )
+    assert identity({"L1": 0.1}) and not identity({"L1": 0.11})  # th_A0
+    assert meeting({"L_T": 0.5, "L_B": 0.6, "L_B1": 0.6})
+    assert not meeting({"L_T": 0.51, "L_B": 0.6, "L_B1": 0.6})  # th_T0
+    assert not meeting({"L_T": 0.5, "L_B": 0.61, "L_B1": 0.6})  # th_B0, of every f_B
+    assert not meeting({"L_T": 0.5, "L_B": 0.6, "L_B1": 0.61})
+    assert fooled({"L_T": 9.0, "L_B": 3.0, "L_B1": 3.0}) and not fooled({"L_T": 9.0, "L_B": 2.9, "L_B1": 3.0})
+    assert not fooled({"L_T": 9.0, "L_B": 3.0, "L_B1": 2.9})  # th_Bmax: not while one f_B still reads
+
+    endless = make_game(budget_maximum=0.0)
+    assert not minimax(endless, *objectives(endless)).enough({"L_T": 0.0, "L_B": 99.0})
+    alone = make_game(budget_maximum=3.0, budget_update="none")
+    assert not minimax(alone, *objectives(alone)).enough({"L_T": 0.0})
+
+
+def test_every_phase_ends_early_where_little_is_asked(tmp_path: Path) -> None:
+    little = {
+        "reconstruction_threshold": 9.0,
+        "utility_threshold": 9.0,
+        "budget_threshold": 9.0,
+        "budget_maximum": 1e-6,
+    }
+    play(make_stage(tmp_path / "run"), **little)
+    watched = [(line["phase"], line["step"]) for line in logged(tmp_path / "run") if line["kind"] == "watch"]
+    assert watched == [("reconstruct", 2), ("opponents", 2), ("minimax", 2), ("audit", 2), ("audit", 3)]
+
+
+# ---- interrupted and taken up again ----------------------------------------------------------------------------------
+
+
+def at(place: tuple[str, int], act: Any) -> Progress:
+    """Calls `act` in that step of that phase."""
+    now = [""]
+
+    def phase(name: str, steps: int) -> None:
+        now[0] = name
+
+    def step(done: int, latest: dict[str, float]) -> None:
+        if (now[0], done) == place:
+            act()
+
+    return Progress(phase, step)
+
+
+def press_ctrl_c() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def pull_the_plug() -> None:
+    raise MemoryError
+
+
+def assert_same_run(folder: Path, other: Path) -> None:
+    assert (folder / "metrics.jsonl").read_bytes() == (other / "metrics.jsonl").read_bytes()
+    assert (folder / "result.json").read_bytes() == (other / "result.json").read_bytes()
+    names = sorted(path.name for path in (folder / "anonymizer").iterdir())
+    assert names == sorted(path.name for path in (other / "anonymizer").iterdir()) and len(names) == 2
+    for name in names:
+        assert (folder / "anonymizer" / name).read_bytes() == (other / "anonymizer" / name).read_bytes()
+    assert equal(kept(folder), kept(other))
+
+
+# In the minimax phase an f_B begins anew in two steps, and the one that leaves joins the history.
+@pytest.mark.parametrize("settings", [ENSEMBLE, QUEUE], ids=["ensemble", "queue"])
+def test_a_run_interrupted_in_every_step_ends_as_if_it_had_not_been(tmp_path: Path, settings: dict[str, Any]) -> None:
+    folder, whole = tmp_path / "run", tmp_path / "whole"
+    play(make_stage(whole), **settings)
+    asked = tiny(**settings)
+    lengths = (asked.reconstruction_steps, asked.opponent_steps, asked.steps, asked.audit_steps)
+    for number, (phase, steps) in enumerate(zip(PHASES, lengths, strict=True)):
+        for step in range(1, steps + 1):
+            with pytest.raises(KeyboardInterrupt):
+                play(make_stage(folder, resume=True, progress=at((phase, step), press_ctrl_c)), **settings)
+            assert (kept(folder)["phase"], kept(folder)["step"]) == (number, step)
+    assert kept(folder)["trained"]["restarts"] == 2
+    assert len(kept(folder)["trained"]["past"]) == settings["history"]
+    assert not (folder / "result.json").exists()
+    play(make_stage(folder, resume=True), **settings)
+    assert_same_run(folder, whole)
+
+
+def test_a_run_killed_in_every_phase_ends_as_if_it_had_not_been(tmp_path: Path) -> None:
+    folder, whole = tmp_path / "run", tmp_path / "whole"
+    play(make_stage(whole), **ENSEMBLE)
+    # what was saved last, every second step: nothing yet, after 2 steps, after 4, or at the end of the phase before
+    places = [("reconstruct", 2), ("opponents", 3), ("minimax", 5), ("audit", 1)]
+    for place, checkpoint in zip(places, [None, (1, 2), (2, 4), (3, 0)], strict=True):
+        with pytest.raises(MemoryError):
+            play(make_stage(folder, resume=True, progress=at(place, pull_the_plug), save=2), **ENSEMBLE)
+        state = RunFolder(folder).load_checkpoint(CPU)
+        assert (None if state is None else (state["phase"], state["step"])) == checkpoint
+    play(make_stage(folder, resume=True, save=2), **ENSEMBLE)
+    assert_same_run(folder, whole)
+
+
+# ---- breaking down ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"anonymizer_rate": 1e30}, r"phase 'minimax' at step \d: .* is not a number any more"),
+        ({"utility_rate": 1e3, "opponent_steps": 0}, r"phase 'minimax' at step 2: L_T is .*, far above 11"),
+    ],
+)
+def test_a_run_that_breaks_down_stops_and_keeps_its_last_good_checkpoint(
+    tmp_path: Path, settings: dict[str, Any], message: str
+) -> None:
+    folder = tmp_path / "run"
+    with pytest.raises(SfumatoError, match=message) as caught:
+        play(make_stage(folder), **settings)
+    assert "the last good checkpoint is kept" in caught.value.what and "smaller rates" in caught.value.next_step
+    assert not (folder / "result.json").exists()
+    state = kept(folder)
+    assert (state["phase"], state["step"]) == (2, 0)
+    assert all(value.isfinite().all() for value in flat(state).values() if isinstance(value, Tensor))
+    game = make_game()
+    game.load_state_dict(state["trained"])
+    assert game.watch()["L_T"] < 11
+
+
+# ---- what is left at the end -----------------------------------------------------------------------------------------
+
+
+def test_the_saved_anonymizer_is_the_trained_one(tmp_path: Path) -> None:
+    stage = make_stage(tmp_path / "run")
+    game, result = play(stage, levels=4, cell=2, grey=True)
+    loaded, video = load(stage.run.anonymizer), torch.rand(2, 4, 3, 16, 16)
+    with torch.no_grad():
+        assert loaded(video).equal(game.anonymizer.eval()(video))
+    assert not loaded.training and loaded.spec.size == (16, 16)
+    assert stage.run.read_result() == json.loads(json.dumps(result))
+    assert (tmp_path / "run" / "frames").is_dir()
+
+
+def test_a_fresh_opponent_reads_what_the_one_trained_against_cannot_any_more() -> None:
+    game = make_game(budget="labels", budget_rate=5e-3)
+    game.anonymizer.logits = lambda frames: frames.logit(eps=1e-3)  # the identity
+    for turn in range(60):
+        game.budget_step("opponents", turn, game.opponents, game.budget_optimizers)
+    assert game.watch_opponents(game.opponents)["f_B reads"] > 0.7
+    game.anonymizer.logits = lambda frames: (1 - frames).logit(eps=1e-3)  # fools that f_B, and hides nothing
+    for step in range(60):
+        audit(game).step(step)
+    (row,) = confront(game)
+    assert float(row["in training"]) <= float(row["chance"]) < 0.7 < float(row["fresh"])
+
+
+def test_the_result_says_what_each_opponent_reads_old_and_new(tmp_path: Path) -> None:
+    stage = make_stage(tmp_path / "run")
+    game, _ = play(stage, budget="labels", budget_models=PAIR)
+    old, new = game.watch_opponents(game.opponents), game.watch_opponents(game.auditors)
+    common = {"loss": "labels", "chance": 0.375}
+    assert stage.run.read_result()["audit"] == [
+        {"f_B": "tiny-frame", **common, "in training": old["f_B reads"], "fresh": new["f_B reads"]},
+        {"f_B": "tiny-video", **common, "in training": old["f_B1 reads"], "fresh": new["f_B1 reads"]},
+    ]
+    last = [line for line in logged(tmp_path / "run") if line["kind"] == "watch"][-1]
+    assert last["phase"] == "audit" and last["f_B reads"] == new["f_B reads"]
+
+
+def test_the_audit_moves_fresh_opponents_alone() -> None:
+    game = make_game(budget_models=PAIR)
+    before = [snapshot(module) for module in (game.anonymizer, game.utility, *game.opponents)]
+    game.audit_step(0)
+    first = [snapshot(auditor) for auditor in game.auditors]
+    game.audit_step(1)
+    assert all(same(m, b) for m, b in zip((game.anonymizer, game.utility, *game.opponents), before, strict=True))
+    assert len(first) == 2 and not any(same(a, b) for a, b in zip(game.auditors, first, strict=True))
+
+
+def test_without_an_audit_or_without_opponents_nothing_is_claimed(tmp_path: Path) -> None:
+    short = {"reconstruction_steps": 0, "opponent_steps": 0, "steps": 1}
+    stage = make_stage(tmp_path / "unaudited")
+    play(stage, **short, audit_steps=0)
+    assert [row["fresh"] for row in stage.run.read_result()["audit"]] == [None]
+    stage = make_stage(tmp_path / "alone")
+    play(stage, **short, budget_update="none")
+    assert stage.run.read_result()["audit"] == []
+
+
+# ---- two processes ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def toys(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The workers' module, found on sys.path, which spawned processes inherit."""
+    monkeypatch.syspath_prepend(Path(__file__).parent)
+    return import_module("toys")
+
+
+def test_two_processes_do_what_one_does_with_the_double_batch(tmp_path: Path, toys: ModuleType) -> None:
+    short: dict[str, Any] = {"reconstruction_steps": 2, "opponent_steps": 2, "steps": 3, "audit_steps": 1}
+    # f_A and f_T have batch norm, f_B group norm; of VITA's two f_B, all processes must face the same one
+    together = {"utility_update": "together", "augmentation": "gentle"}
+    trainings = {
+        "spact": {**short, **together},
+        "vita": {**short, "budget_models": PAIR, "restart_steps": 2, "history": 1},
+    }
+
+    def orders(count: str, batch: int) -> list[tuple[str, dict[str, Any], Path]]:
+        for method in trainings:
+            about = {"method": method, "config": {}, "seed": 0}
+            RunFolder.open(tmp_path / count / method, about, resume=False)
+        batches = {"batch": batch, "privacy_batch": batch}
+        return [(method, {**known, **batches}, tmp_path / count / method) for method, known in trainings.items()]
+
+    train_in_crew(orders("one", 8))
+    launch(toys.train_in_crew, 2, orders("two", 4))
+    for method in trainings:
+        one, two = logged(tmp_path / "one" / method), logged(tmp_path / "two" / method)
+        assert {line["phase"] for line in one} == set(PHASES) and len(one) == len(two)
+        for alone, shared in zip(one, two, strict=True):
+            assert alone == pytest.approx(shared, abs=2e-6), alone
+        result, other = (RunFolder(tmp_path / count / method).read_result() for count in ("one", "two"))
+        assert result["watched"] == pytest.approx(other["watched"], abs=2e-6)
