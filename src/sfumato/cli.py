@@ -84,7 +84,7 @@ def list_command(
     table = Table("name", "summary", box=None, header_style="bold")
     for row in rows:
         table.add_row(row["name"], row["summary"])
-    out.print(table if rows else f"no {what.value} yet")
+    out.print(table)
 
 
 @app.command()
@@ -108,6 +108,35 @@ def anonymize(
         sources, output, using, strength=strength, audio=audio.value, detector=detector.value if detector else None,
         checkpoint=checkpoint, overwrite=overwrite, device=device,
     )  # fmt: skip
+
+
+@app.command()
+def train(
+    method: Annotated[str | None, typer.Argument(help="see `sfumato list methods`", metavar="METHOD")] = None,
+    data: Annotated[str | None, typer.Option("--data", help="theatre:small unless the recipe says otherwise")] = None,
+    privacy_data: Annotated[str | None, typer.Option(help="what f_B sees, where it is not the same data")] = None,
+    recipe: Annotated[
+        Path | None, typer.Option(help="a TOML file of settings, such as recipes/spact-paper.toml")
+    ] = None,
+    settings: Annotated[list[str] | None, typer.Option("--set", help="key=value; repeat to set several")] = None,
+    folder: Annotated[Path | None, typer.Option("--out", help="the run folder; runs/METHOD unless given")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="go on where a stopped run stands")] = False,
+    seed: Annotated[int, typer.Option(help="of all weights and draws")] = 0,
+    device: DeviceOption = "auto",
+    devices: Annotated[int, typer.Option(min=1, help="processes; each takes a batch of its own")] = 1,
+) -> None:
+    """Train an anonymizer by one of the papers' methods. What comes out is for `sfumato judge` to judge."""
+    from sfumato.commands.train import show_run, train_method
+
+    try:
+        run = train_method(
+            method, data, privacy_data=privacy_data, recipe=recipe, settings=settings or (), folder=folder,
+            resume=resume, seed=seed, device=device, devices=devices,
+        )  # fmt: skip
+    except KeyboardInterrupt:
+        print("stopped: run the same command with --resume to go on", file=sys.stderr)
+        raise typer.Exit(130) from None
+    show_run(run)
 
 
 @app.command()

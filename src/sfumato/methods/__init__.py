@@ -1,1 +1,64 @@
-"""One folder per paper: a method trains an anonymizer; it never judges itself."""
+"""The papers' methods: each trains an anonymizer, none judges itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sfumato.registry import Registry
+
+__all__ = ["METHODS", "Method", "find_method"]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A config and a training that takes it: `train(config, stage)` leaves f_A in the stage's run folder."""
+
+    name: str
+    config: type[Any]
+    train: Callable[[Any, Any], dict[str, Any]]
+
+
+def _spact() -> Method:
+    from sfumato.methods.spact.config import SPActConfig
+    from sfumato.methods.spact.train import train
+
+    return Method("spact", SPActConfig, train)
+
+
+def _vita() -> Method:
+    from sfumato.methods.vita.config import VITAConfig
+    from sfumato.methods.vita.train import train
+
+    return Method("vita", VITAConfig, train)
+
+
+def _tedspad() -> Method:
+    from sfumato.methods.tedspad.config import TeDSPADConfig
+    from sfumato.methods.tedspad.train import train
+
+    return Method("tedspad", TeDSPADConfig, train)
+
+
+def _penalty() -> Method:
+    from sfumato.methods.penalty.config import PenaltyConfig
+    from sfumato.methods.penalty.train import train
+
+    return Method("penalty", PenaltyConfig, train)
+
+
+METHODS: Registry[Method] = Registry("method")
+METHODS.add("spact", "adversary without privacy labels: frames of one video must not find each other", _spact)
+METHODS.add("vita", "adversary that is told the privacy labels, restarted and in an ensemble", _vita)
+METHODS.add("tedspad", "SPAct with moments of one video kept apart in time", _tedspad)
+METHODS.add("penalty", "SPAct with a price on changing the picture beyond a limit", _penalty)
+
+
+def find_method(name: str) -> Method:
+    """The method of that name, or an error that lists the known ones.
+
+    >>> find_method("spact").config.__name__
+    'SPActConfig'
+    """
+    return METHODS.make(name)

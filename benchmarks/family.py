@@ -1,0 +1,148 @@
+"""What was tried to make an anonymizer that a fresh attacker cannot read, and what each trial left.
+
+    python benchmarks/family.py benchmarks/trials/search.toml --data manifest:PATH/index.csv --device cuda \
+        --out benchmarks/results/family_lsa64.csv
+
+A trials file lists `[[trial]]` tables: a name, a method, perhaps a recipe, and the settings that differ; `[common]` holds
+those that all share. Each trial is trained as `sfumato train` does it and judged as `sfumato judge` does it. A row is written
+as soon as a trial is done, and rows that are there are not done again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import tomllib
+
+from sfumato.anonymizers import load
+from sfumato.commands.train import load_banks
+from sfumato.datasets import open_dataset
+from sfumato.evaluation.protocols.known import RAW, JudgeConfig, KnownProtocol
+from sfumato.evaluation.provenance import commit
+from sfumato.evaluation.result import Line
+from sfumato.methods import find_method
+from sfumato.training.contest import Stage
+from sfumato.training.device import hardware, pick_device
+from sfumato.training.options import load_options, to_dict
+from sfumato.training.run import RunFolder
+
+
+def settings_of(trial: dict[str, Any]) -> list[str]:
+    return [
+        f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in trial["config"].items()
+    ]
+
+
+def figures(line: Line) -> dict[str, Any]:
+    """The line of one anonymizer as columns: the action, then identity and attributes by their strongest attackers."""
+    found: dict[str, Any] = {
+        "action": line.utility.value,
+        "action_low": line.utility.low,
+        "action_high": line.utility.high,
+    }
+    found |= {"action_raw": line.utility.raw}
+    for target in ("identity", "attributes"):
+        best = next((s for s in line.strongest if s.target == target), None)
+        score, leak = (best.score, best.leakage) if best else (None, None)
+        for name in ("value", "low", "high", "raw", "chance"):
+            found[f"{target}_{name}"] = getattr(score, name, None)
+        found |= {
+            f"{target}_attackers": "+".join(best.attackers) if best else "",
+            f"{target}_residual": getattr(leak, "value", None),
+        }
+    headline = line.headline
+    return found | {
+        "residual": headline.value,
+        "residual_low": headline.low,
+        "residual_high": headline.high,
+        "nhv": line.nhv,
+    }
+
+
+class Bench:
+    """One data set, decoded once, before one judge; raw video is judged once."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.args, self.device = args, pick_device(args.device)
+        judged = args.judge_data or args.data
+        attacks = {"attacks": tuple(args.attack)} if args.attack else {}
+        config = JudgeConfig(epochs=args.epochs, views=1 if judged.startswith("theatre") else 3, **attacks)
+        if self.device.type == "cpu":
+            config = replace(config, models="tiny")
+        self.judge = KnownProtocol(open_dataset(judged), config, device=self.device, folder=args.runs / "judge")
+        self.banks = load_banks(args.data, args.data, self.device)
+        self.raw = self.judge.examine(load(RAW))
+
+    def train(self, trial: dict[str, Any], seed: int) -> RunFolder:
+        method = find_method(trial["method"])
+        recipe = Path(trial["recipe"]) if "recipe" in trial else None
+        config = load_options(method.config, recipe=recipe, settings=settings_of(trial))
+        folder = self.args.runs / f"{trial['name'].replace(' ', '-')}-{seed}"
+        about = {"method": method.name, "config": to_dict(config), "data": self.args.data, "seed": seed}
+        run = RunFolder.open(folder, about | {"commit": commit()}, resume=folder.exists())
+        if not run.result.exists():
+            method.train(config, Stage(self.banks, run, seed, self.device))
+        return run
+
+    def row(self, trial: dict[str, Any], seed: int) -> dict[str, Any]:
+        started = time.perf_counter()
+        run = self.train(trial, seed)
+        trained = time.perf_counter()
+        anonymizer = load(run.anonymizer)
+        line = self.judge.line(anonymizer, self.judge.examine(anonymizer), self.raw)
+        own = run.read_result()
+        audit = own["audit"][0] if own["audit"] else {}
+        settings = [*([trial["recipe"]] if "recipe" in trial else []), *settings_of(trial)]
+        row = {
+            "trial": trial["name"], "method": trial["method"], "data": self.args.name or self.args.data,
+            "judged_on": self.judge.dataset.name if self.args.judge_data else "the same", "seed": seed, **figures(line),
+            "fb_in_training": audit.get("in training"), "fb_fresh": audit.get("fresh"), "fb_chance": audit.get("chance"),
+            "shown": own["watched"]["shown"], "judge_epochs": self.args.epochs, "train_seconds": trained - started,
+            "judge_seconds": time.perf_counter() - trained, "settings": " ".join(settings),
+            "hardware": hardware(self.device), "commit": commit(),
+        }  # fmt: skip
+        return {key: f"{value:.4g}" if isinstance(value, float) else value for key, value in row.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("trials", type=Path)
+    parser.add_argument("--data", required=True, help="what the anonymizers are trained on")
+    parser.add_argument("--judge-data", help="what they are judged on, where it is not the same")
+    parser.add_argument("--name", help="what to call the data in the table")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--runs", type=Path, default=Path("runs/family"))
+    parser.add_argument("--only", action="append", help="only trials of this name; repeat to name several")
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--epochs", type=int, default=20, help="of every training of the judge")
+    parser.add_argument("--attack", action="append", help="only these attackers")
+    parser.add_argument("--device", default="auto")
+    args = parser.parse_args()
+    asked = tomllib.loads(args.trials.read_text())
+    trials = [
+        trial | {"config": asked.get("common", {}) | trial.get("config", {})}
+        for trial in asked["trial"]
+        if not args.only or trial["name"] in args.only
+    ]
+    rows: list[dict[str, Any]] = list(csv.DictReader(args.out.open())) if args.out.exists() else []
+    bench = Bench(args)
+    for seed in range(args.seeds):
+        for trial in trials:
+            if any(row["trial"] == trial["name"] and str(row["seed"]) == str(seed) for row in rows):
+                continue
+            rows.append(bench.row(trial, seed))
+            args.out.parent.mkdir(parents=True, exist_ok=True)
+            with args.out.open("w", newline="") as file:
+                writer = csv.DictWriter(file, rows[-1].keys())
+                writer.writeheader()
+                writer.writerows(rows)
+            print(rows[-1], flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,205 @@
+"""`sfumato train`: a method, its data, a run folder; at the end, what a fresh attacker reads beside the old ones."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.progress import Progress as Bars
+from rich.table import Table
+
+from sfumato.commands.console import bars, err, out, say
+from sfumato.commands.judge import _report_problems
+from sfumato.datasets import VideoDataset, open_dataset
+from sfumato.datasets.base import Progress as Loading
+from sfumato.errors import SfumatoError
+from sfumato.evaluation.provenance import commit, versions
+from sfumato.methods import find_method
+from sfumato.training.bank import Bank, load_bank, training_indices, watched_indices
+from sfumato.training.contest import Stage
+from sfumato.training.dealing import Banks
+from sfumato.training.device import hardware, pick_device
+from sfumato.training.options import load_options, read_recipe, to_dict
+from sfumato.training.phases import Progress
+from sfumato.training.processes import current, device_of, launch
+from sfumato.training.run import RunFolder
+
+WATCHED = 128  # clips a training is watched by
+
+
+@dataclass(frozen=True)
+class Order:
+    """A training as it was asked for; plain values, so that it can be handed to other processes."""
+
+    method: str
+    config: dict[str, Any]
+    data: str
+    privacy_data: str
+    folder: Path
+    seed: int
+    device: str
+
+
+def train_method(
+    method: str | None, data: str | None, *, privacy_data: str | None = None, recipe: Path | None = None,
+    settings: Sequence[str] = (), folder: Path | None = None, resume: bool = False, seed: int = 0, device: str = "auto",
+    devices: int = 1,
+) -> RunFolder:  # fmt: skip
+    """Train and leave everything in the run folder; `recipe` fills in what is not said otherwise."""
+    written = read_recipe(recipe) if recipe else None
+    name = method or (written.method if written else None)
+    if name is None:
+        raise SfumatoError("no method is named", "name one (see `sfumato list methods`), or a recipe that does")
+    if written and written.method and written.method != name:
+        raise SfumatoError(f"'{recipe}' is a recipe for {written.method}, not for {name}", f"train {written.method}")
+    chosen = find_method(name)
+    config = load_options(chosen.config, recipe=recipe, settings=settings)
+    data = data or (written.data if written else None) or "theatre:small"
+    privacy_data = privacy_data or (written.privacy_data if written else None) or data
+    folder = folder or Path("runs") / name
+    where = pick_device(device)
+    about = {
+        "method": name, "config": to_dict(config), "data": data, "privacy_data": privacy_data, "seed": seed,
+        "devices": devices, "hardware": hardware(where), "commit": commit(), "versions": versions(),
+    }  # fmt: skip
+    made = [place for place in (folder, *folder.parents) if not place.exists()]
+    run = RunFolder.open(folder, about, resume=resume)
+    if run.result.exists():
+        say(f"'{folder}' is finished already", console=err)
+        return run
+    order = Order(name, to_dict(config), data, privacy_data, folder, seed, str(where))
+    try:
+        launch(carry_out, devices, order, device=where)
+    except BaseException:
+        _withdraw(run, made)
+        raise
+    return run
+
+
+def _withdraw(run: RunFolder, made: Sequence[Path]) -> None:
+    """Take back a run that ended before it had done anything: the next try must not find it in its way."""
+    if [entry.name for entry in run.path.iterdir()] == [run.record.name]:
+        run.record.unlink()
+        with suppress(OSError):  # somebody else has put something there
+            for place in made:
+                place.rmdir()
+
+
+def carry_out(order: Order) -> None:
+    """One process's part of a training."""
+    device = device_of(current(), torch.device(order.device))
+    method = find_method(order.method)
+    with bars() if current().main else nullcontext() as shown:
+        screen = Screen(shown)
+        stage = Stage(
+            load_banks(order.data, order.privacy_data, device, screen.loading), RunFolder(order.folder), order.seed, device,
+            Progress(screen.phase, screen.step, screen.note),
+        )  # fmt: skip
+        screen.clips_per_step(int(order.config["batch"]) * current().size, len(stage.banks.action))
+        try:
+            method.train(method.config(**order.config), stage)
+        except torch.cuda.OutOfMemoryError:
+            smaller = "set a smaller batch and privacy_batch (--set batch=…), or a smaller width"
+            raise SfumatoError("the memory of the GPU is full", smaller) from None
+
+
+def load_banks(data: str, privacy_data: str, device: torch.device, progress: Loading | None = None) -> Banks:
+    """The clips of one or two data sets, to train on and to watch; what is the same is held once.
+
+    >>> load_banks("theatre:small", "theatre:small", torch.device("cpu")).action_count
+    10
+    """
+    action = open_dataset(data)
+    privacy = action if privacy_data == data else open_dataset(privacy_data)
+
+    if current().main:
+        for dataset in dict.fromkeys((action, privacy)):
+            _report_problems(dataset)
+    if (action.shape.height, action.shape.width) != (privacy.shape.height, privacy.shape.width):
+        raise SfumatoError(f"frames of {data} and {privacy_data} differ in size", "give both data sets the same size")
+    # What is to be loaded is settled before anything is: decoding takes its time.
+    wanted = [
+        (action, training_indices(action)), (privacy, training_indices(privacy)),
+        (action, watched_indices(action, "person", WATCHED)), (privacy, watched_indices(privacy, "clip", WATCHED)),
+    ]  # fmt: skip
+
+    def load(dataset: VideoDataset, indices: torch.Tensor) -> Bank:
+        return load_bank(dataset, indices, device=device, progress=progress)
+
+    learned = load(*wanted[0])
+    return Banks(
+        learned, learned if privacy is action else load(*wanted[1]), load(*wanted[2]), load(*wanted[3]), len(action.actions)
+    )  # fmt: skip
+
+
+class Screen:
+    """Phase, epoch and losses: a line now and then, and on a terminal below it a bar with the time left."""
+
+    LINES = 10  # per phase, about
+    BAR = 70  # columns that the bar takes, with all that stands beside it but the status
+
+    def __init__(self, shown: Bars | None) -> None:
+        self.shown = shown
+        self.task = shown.add_task("loading clips", total=None, status="") if shown else None
+        self.batch, self.clips, self.name, self.steps = 1, 1, "", 0
+
+    def clips_per_step(self, batch: int, clips: int) -> None:
+        """For counting epochs."""
+        self.batch, self.clips = batch, clips
+
+    def loading(self, done: int, total: int) -> None:
+        """Clips that are there."""
+        self._update(completed=done, total=total)
+
+    def phase(self, name: str, steps: int) -> None:
+        """A phase begins."""
+        self.name, self.steps = name, steps
+        if self.shown and self.task is not None:
+            self.shown.reset(self.task, total=max(1, steps), description=name, status="")
+
+    def step(self, done: int, latest: dict[str, float]) -> None:
+        """Steps that are done, and the losses of the last one."""
+        losses = ", ".join(f"{name} {value:.3g}" for name, value in latest.items())
+        status = f"epoch {done * self.batch / self.clips:.1f}: {losses}"
+        # Cut to what is free, because a status that is too long would push the bar away.
+        self._update(completed=done, status=status[: max(10, err.width - self.BAR)])
+        every = max(1, self.steps // self.LINES // 10 * 10)
+        if self.shown and (done % every == 0 or done == self.steps):
+            say(f"{self.name} {done}/{self.steps}, {status}", console=err)
+
+    def note(self, text: str) -> None:
+        """Something worth a line."""
+        if self.shown:
+            say(text, console=err)
+
+    def _update(self, **fields: Any) -> None:
+        if self.shown and self.task is not None:
+            self.shown.update(self.task, **fields)
+
+
+def show_run(run: RunFolder) -> None:
+    """What came out, in a few lines: no number of the training's own is a judgement."""
+    result = run.read_result()
+    watched = result["watched"]
+    say(f"anonymizer: {run.anonymizer}")
+    kept, shown = _percent(watched["action"]), _percent(watched["shown"])
+    say(f"action on new people, by the f_T it was trained with: {kept}; share of the picture that is shown: {shown}")
+    if result["audit"]:
+        table = Table("f_B", "its task", "guessing", "trained against", "fresh", box=None, header_style="bold")
+        for row in result["audit"]:
+            figures = [_percent(row[key]) for key in ("chance", "in training", "fresh")]
+            table.add_row(row["f_B"], row["loss"], *figures)
+        out.print(table)
+        say("What a fresh f_B reads is what counts; the judge's own attackers may read more still.")
+    say(f"judge it: {shlex.join(['sfumato', 'judge', str(run.anonymizer), '--data', run.about()['data']])}")
+
+
+def _percent(share: float | None) -> str:
+    if share is None:
+        return "–"
+    return f"{100 * share:.{0 if share >= 0.1 else 1}f}%"  # guessing one of hundreds is not 0%

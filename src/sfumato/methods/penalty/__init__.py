@@ -1,0 +1,1 @@
+"""The penalty-driven anonymizer (Aslam and Nasrollahi, 2025)."""

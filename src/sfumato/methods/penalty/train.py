@@ -1,0 +1,49 @@
+"""The penalty-driven algorithm (eq. 3 and 4): L_A = L_T − L_B + λ·max(0, RMS(X − f_A(X)) − B), on action clips only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sfumato.methods.penalty.config import PenaltyConfig
+from sfumato.objectives.penalty import feature_penalty, pixel_penalty
+from sfumato.training.contest import Stage, contest
+from sfumato.training.dealing import ActionBatch
+from sfumato.training.minimax import Game, Objective, Terms, UtilityLoss
+from sfumato.training.opponents import Views
+
+
+def penalty(game: Game, config: PenaltyConfig, video: Tensor, output: Tensor) -> Tensor:
+    """λ times the hinge on pixels (eq. 4), or on f_T's features relative to their own size (section 3.2)."""
+    if config.penalty == "pixels":
+        return config.penalty_weight * pixel_penalty(video, output, config.penalty_limit)
+    with torch.no_grad():
+        raw = game.utility.features(video)
+    return config.penalty_weight * feature_penalty(raw, game.utility.features(output), config.penalty_limit)
+
+
+def objectives(game: Game, config: PenaltyConfig) -> tuple[Objective, UtilityLoss]:
+    """What f_A minimises in step 1 (eq. 3) and f_T in step 2. No penalty on the privacy clips."""
+
+    def anonymizer(batch: ActionBatch, output: Tensor, views: Mapping[str, Views]) -> Terms:
+        action = game.utility_loss(output, batch.actions)
+        return {
+            "action": action,
+            "budget": -config.budget_weight * game.budget_confusion(views),
+            "penalty": penalty(game, config, batch.video, output),
+            "shown": game.shown(output, action),
+        }
+
+    def utility(batch: ActionBatch, output: Tensor) -> Tensor:
+        return game.utility_loss(output, batch.actions)
+
+    return anonymizer, utility
+
+
+def train(config: PenaltyConfig, stage: Stage) -> dict[str, Any]:
+    """SPAct's game with this objective."""
+    game = Game(config, stage.banks, seed=stage.seed, device=stage.device)
+    return contest(game, *objectives(game, config), stage)

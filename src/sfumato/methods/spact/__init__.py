@@ -1,0 +1,1 @@
+"""SPAct: self-supervised privacy preservation for action recognition (Dave et al., CVPR 2022)."""

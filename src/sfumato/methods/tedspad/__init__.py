@@ -1,0 +1,1 @@
+"""TeD-SPAD: temporal distinctiveness for self-supervised privacy preservation (Fioresi et al., ICCV 2023)."""

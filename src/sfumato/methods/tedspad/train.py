@@ -1,0 +1,52 @@
+"""TeD-SPAD's algorithm: SPAct, with f_T's features of two moments of one video pushed apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sfumato.methods.tedspad.config import TeDSPADConfig
+from sfumato.objectives.triplet import temporal_triplet
+from sfumato.training.contest import Stage, contest
+from sfumato.training.dealing import ActionBatch
+from sfumato.training.minimax import Game, Objective, Terms, UtilityLoss
+from sfumato.training.opponents import Views
+
+
+def distinctiveness(game: Game, config: TeDSPADConfig, output: Tensor) -> Tensor:
+    """The triplet term: a moment's features lie nearer to its own mirror image than to another moment of the video.
+
+    The moments are the two halves of the clip, (B, T, 3, H, W) → (B, T/2, 3, H, W) each, so that a data set whose
+    videos are one clip long has them too.
+    """
+    half = output.shape[1] // 2
+    early, late = output[:, :half], output[:, half : 2 * half]
+    anchor, same, other = game.utility.features(torch.cat([early, early.flip(-1), late])).float().chunk(3)
+    return config.triplet_weight * temporal_triplet(anchor, same, other, config.triplet_margin)
+
+
+def objectives(game: Game, config: TeDSPADConfig) -> tuple[Objective, UtilityLoss]:
+    """SPAct's two objectives with the distinctiveness term in both: it is part of L_T."""
+
+    def anonymizer(batch: ActionBatch, output: Tensor, views: Mapping[str, Views]) -> Terms:
+        action = game.utility_loss(output, batch.actions)
+        return {
+            "action": action,
+            "distinctiveness": distinctiveness(game, config, output),
+            "budget": -config.budget_weight * game.budget_confusion(views),
+            "shown": game.shown(output, action),
+        }
+
+    def utility(batch: ActionBatch, output: Tensor) -> Tensor:
+        return game.utility_loss(output, batch.actions) + distinctiveness(game, config, output)
+
+    return anonymizer, utility
+
+
+def train(config: TeDSPADConfig, stage: Stage) -> dict[str, Any]:
+    """SPAct's game with this objective."""
+    game = Game(config, stage.banks, seed=stage.seed, device=stage.device)
+    return contest(game, *objectives(game, config), stage)

@@ -1,0 +1,16 @@
+"""VITA's algorithm: as SPAct's, but f_B knows the privacy labels and f_A maximises its entropy (or its loss)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sfumato.methods.spact.train import objectives
+from sfumato.methods.vita.config import VITAConfig
+from sfumato.training.contest import Stage, contest
+from sfumato.training.minimax import Game
+
+
+def train(config: VITAConfig, stage: Stage) -> dict[str, Any]:
+    """SPAct's game with labelled f_B, restarted every k steps and the strongest faced, as the config says."""
+    game = Game(config, stage.banks, seed=stage.seed, device=stage.device)
+    return contest(game, *objectives(game), stage)

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from sfumato.methods import find_method
+from sfumato.methods.tedspad.config import TeDSPADConfig
+from sfumato.methods.tedspad.train import distinctiveness, objectives, train
+from sfumato.training.optimisation import frozen
+
+from ..training.toys import each_term_falls, let_utility_read, make_game, make_stage, snapshot, terms_add_up, tiny
+
+# What is shown costs less the worse f_T reads, and nothing from half the loss of guessing on: L_T is log(1 + 2/e²) here.
+PRICE = 1 - math.log(1 + 2 / math.e**2) / (0.5 * math.log(3))
+TERMS = ["action", "distinctiveness", "budget", "shown"]
+
+
+def test_the_triplet_holds_two_halves_of_a_clip_apart() -> None:
+    config = tiny(TeDSPADConfig, triplet_weight=0.25, triplet_margin=2.0)
+    game, video = make_game(config), torch.rand(3, 4, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad(), frozen([game.utility]):
+        early, mirrored, late = (
+            game.utility.features(clip) for clip in (video[:, :2], video[:, :2].flip(-1), video[:, 2:])
+        )
+        near, far = (torch.linalg.vector_norm(early - other, dim=1) for other in (mirrored, late))
+        expected = 0.25 * (near - far + 2.0).relu().mean()
+        assert float(distinctiveness(game, config, video)) == pytest.approx(float(expected), rel=1e-4)
+        # a clip whose halves are alike, and alike to their mirror image, is nothing but the margin away
+        assert float(distinctiveness(game, config, torch.full((1, 4, 3, 16, 16), 0.5))) == pytest.approx(0.5, rel=1e-4)
+
+
+def test_the_terms_are_spacts_and_the_triplet() -> None:
+    config = tiny(TeDSPADConfig, budget_weight=0.5, sparsity_weight=2.0)
+    game = make_game(config)
+    batch, views = game.deal.action_batch("minimax", 0), game.deal.privacy_batch("minimax", 0, "frame")
+    with torch.no_grad(), frozen([game.anonymizer, game.utility, *game.opponents]):
+        output = 1 - batch.video  # whatever f_A gave
+        let_utility_read(game, output, batch.actions)
+        found = objectives(game, config)[0](batch, output, {"frame": views})
+        expected = {
+            "action": F.cross_entropy(game.utility(output), batch.actions),
+            "distinctiveness": distinctiveness(game, config, output),
+            "budget": -0.5 * game.opponents[0].reading(views)[0],
+            "shown": 2.0 * PRICE * output.mean(),
+        }
+    assert {name: float(value) for name, value in found.items()} == pytest.approx(
+        {name: float(value) for name, value in expected.items()}, rel=1e-5
+    )
+
+
+def test_each_term_reaches_the_anonymizer_with_the_right_sign() -> None:
+    config = tiny(TeDSPADConfig, triplet_weight=1.0)
+    game = make_game(config)
+    each_term_falls(game, objectives(game, config)[0], TERMS)
+    terms_add_up(game, objectives(game, config)[0], TERMS)
+
+
+def test_the_term_is_part_of_the_utility_loss_in_both_steps() -> None:
+    config = tiny(TeDSPADConfig, triplet_weight=10.0)
+    game = make_game(config)
+    utility_loss = objectives(game, config)[1]
+    batch = game.deal.action_batch("minimax", 0)
+    with torch.no_grad(), frozen([game.utility, game.anonymizer]):
+        output = game.anonymizer(batch.video)
+        action = F.cross_entropy(game.utility(output), batch.actions)
+        triplet = distinctiveness(game, config, output)
+        assert triplet > 0
+        torch.testing.assert_close(utility_loss(batch, output), action + triplet)
+    before = snapshot(game.utility)
+    game.utility_step("minimax", 0, lambda batch, output: distinctiveness(game, config, output))
+    assert any(not value.equal(before[name]) for name, value in game.utility.named_parameters())
+
+
+def test_it_trains(tmp_path: Path) -> None:
+    result = train(tiny(TeDSPADConfig, steps=2), make_stage(tmp_path / "run"))
+    assert set(result) == {"watched", "audit"}
+
+
+def test_it_is_found_by_name() -> None:
+    method = find_method("tedspad")
+    assert (method.name, method.config, method.train) == ("tedspad", TeDSPADConfig, train)
+    assert (method.config().triplet_weight, method.config().triplet_margin) == (0.1, 1.0)

@@ -1,0 +1,32 @@
+"""Every shipped recipe parses into its method's config, and its header holds the command that runs it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sfumato.methods import find_method
+from sfumato.training.options import load_options, read_recipe
+
+ROOT = Path(__file__).parents[1]
+RECIPES = sorted((ROOT / "recipes").glob("*.toml"))
+
+
+def test_there_are_recipes() -> None:
+    assert {r.stem for r in RECIPES} >= {"spact-paper", "vita-paper", "tedspad-paper", "penalty-paper"}
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_every_recipe_is_a_config_of_its_method(path: Path) -> None:
+    recipe = read_recipe(path)
+    assert recipe.method is not None
+    load_options(find_method(recipe.method).config, recipe=path)
+    assert f"sfumato train --recipe recipes/{path.name}" in path.read_text()
+
+
+def test_spact_as_published_has_the_papers_numbers() -> None:
+    config = load_options(find_method("spact").config, recipe=ROOT / "recipes" / "spact-paper.toml")
+    assert (config.width, config.utility, config.budget_models) == (64, "r3d-18", "resnet-50")
+    assert (config.budget_weight, config.temperature, config.anonymizer_rate) == (1.0, 0.1, 1e-4)
+    assert config.levels == 0 and config.sparsity_weight == 0 and config.utility_update == "alternate"
