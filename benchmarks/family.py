@@ -86,7 +86,7 @@ class Bench:
         about = {"method": method.name, "config": to_dict(config), "data": self.args.data, "seed": seed}
         run = RunFolder.open(folder, about | {"commit": commit()}, resume=folder.exists())
         if not run.result.exists():
-            method.train(config, Stage(self.banks, run, seed, self.device))
+            method.train(config, Stage(self.banks, run, seed, self.device, title=method.name))
         return run
 
     def row(self, trial: dict[str, Any], seed: int) -> dict[str, Any]:

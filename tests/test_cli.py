@@ -63,7 +63,7 @@ def test_list_as_a_table_names_everything(kind: str, names: list[str], sfumato: 
 def test_help_names_every_command(sfumato: Command) -> None:
     code, out, _ = sfumato("--help")
     assert code == 0
-    assert all(name in out for name in ("list", "anonymize", "judge", "benchmark", "demo", "doctor"))
+    assert all(name in out for name in ("list", "anonymize", "train", "judge", "benchmark", "demo", "doctor"))
 
 
 @pytest.mark.parametrize("arguments", [[], ["lst"], ["list"], ["list", "metods"], ["doctor", "now"], ["--nonsense"]])
@@ -133,6 +133,21 @@ def test_ctrl_c_is_one_line_and_130(sfumato: Command, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(doctor, "examine_machine", stop)
     assert sfumato("doctor") == (130, "", "stopped: finished parts are kept, run the same command to go on\n")
+
+
+def test_ctrl_c_in_a_training_says_how_to_go_on(sfumato: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sfumato.commands.train.train_method", stop)
+    assert sfumato("train", "spact") == (130, "", "stopped: run the same command with --resume to go on\n")
+
+
+def test_help_of_train_names_its_options(sfumato: Command) -> None:
+    code, out, _ = sfumato("train", "--help")
+    assert code == 0
+    options = ("--data", "--privacy-data", "--recipe", "--set", "--out", "--resume", "--seed", "--device", "--devices")
+    assert all(f"{option} " in out for option in options)
 
 
 def test_the_module_is_the_command(tmp_path: Path) -> None:

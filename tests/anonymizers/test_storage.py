@@ -308,3 +308,21 @@ def test_an_argument_without_a_default_cannot_be_registered() -> None:
 
     with pytest.raises(TypeError, match="width needs a default"):
         register(Needy)
+
+
+def test_trained_weights_go_by_their_title(tmp_path: Path) -> None:
+    model = load("tinted", alpha=0.5, two_pass=True)
+    model.title = "spact"
+    again = load(save(model, tmp_path))
+    assert again.title == "spact"
+    assert label(again) == f"spact:alpha=0.5@{fingerprint(model)[:8]}"
+    assert fingerprint(again) == fingerprint(load(tmp_path))
+
+
+@pytest.mark.parametrize("title", ["../evil", "two words", 3, "x" * 41])
+def test_a_title_is_a_plain_word(tmp_path: Path, title: Any) -> None:
+    save(load("tinted"), tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | {"title": title}))
+    with pytest.raises(SfumatoError, match="no plain word"):
+        load(tmp_path)

@@ -94,17 +94,18 @@ def test_steps_are_logged_and_watched_now_and_then_and_at_the_end(whole: tuple[P
 def test_progress_and_pictures(tmp_path: Path) -> None:
     shown: list[Any] = []
     progress = Progress(
-        lambda name, steps: shown.append((name, steps)),
+        lambda name, steps, done: shown.append((name, steps)),
         lambda done, latest: shown.append((done, *latest)),
         shown.append,
     )
     make_player(tmp_path / "run", Trained(), progress=progress).play()
     assert shown == [
-        ("first", 5), (2, "loss"), (4, "loss"), (5, "loss"), ("none", 0),
+        ("first", 5), (2, "loss"), (4, "loss"), (5, "loss"),
         ("second", 7), (2, "loss"), (4, "loss"), (6, "loss"), (7, "loss"),
     ]  # fmt: skip
     pictures = {path.stem for path in (tmp_path / "run" / "frames").iterdir()}
     assert {"first-000001", "first-000005", "second-000007"} <= pictures
+    assert not any(name.startswith("none") for name in pictures)  # a phase without steps shows nothing
 
 
 def test_a_phase_ends_when_it_is_enough(tmp_path: Path) -> None:

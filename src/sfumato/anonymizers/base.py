@@ -73,6 +73,7 @@ class Anonymizer(nn.Module, ABC):
     spec: ClipSpec = ClipSpec()
     knobs: ClassVar[tuple[Knob, ...]] = ()
     needs_people: ClassVar[bool] = False
+    title: str = ""  # what trained weights are called, such as the method that made them
     needs_weights: ClassVar[bool] = False  # a network: without trained weights it hides nothing, or everything
 
     def settings(self) -> Mapping[str, float | int | str | bool]:

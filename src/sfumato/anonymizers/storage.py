@@ -28,6 +28,7 @@ from sfumato.writing import write_whole
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 NAME_A_FOLDER = f"name a folder that holds {CONFIG} and {WEIGHTS}"
+TITLE = re.compile(r"[A-Za-z0-9_.+-]{0,40}")  # it becomes part of file names
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
@@ -80,6 +81,7 @@ def save(anonymizer: Anonymizer, folder: str | Path) -> Path:
     weights = to_bytes({key: value.detach().cpu().contiguous().clone() for key, value in _state(anonymizer)})
     config = {
         "anonymizer": anonymizer.name,
+        **({"title": anonymizer.title} if anonymizer.title else {}),
         "settings": dict(anonymizer.settings()),
         "weights_sha256": hashlib.sha256(weights).hexdigest(),
     }
@@ -97,14 +99,16 @@ def save(anonymizer: Anonymizer, folder: str | Path) -> Path:
 def label(anonymizer: Anonymizer) -> str:
     """A short stable name, the same for equal anonymizers: settings that differ from the default, and which weights.
 
-    Without weights it is what `load` takes.
+    Without weights it is what `load` takes. Trained weights that have a title go by it, and only their knobs are told.
 
     >>> label(load("downsample", strength=16))
     'downsample:factor=16'
     """
     defaults = default_settings(type(anonymizer))
-    changed = {key: value for key, value in anonymizer.settings().items() if value != defaults[key]}
-    name = format_name(anonymizer.name, changed)
+    knobs = [knob.name for knob in anonymizer.knobs]
+    told = {k: v for k, v in anonymizer.settings().items() if k in knobs or not anonymizer.title}
+    changed = {key: value for key, value in told.items() if value != defaults[key]}
+    name = format_name(anonymizer.title or anonymizer.name, changed)
     return f"{name}@{fingerprint(anonymizer)[:8]}" if _state(anonymizer) else name
 
 
@@ -172,18 +176,20 @@ def _download(hub_id: str) -> Path:
 
 
 def _load_folder(folder: Path, strength: float | None, wanted: Mapping[str, Setting]) -> Anonymizer:
-    name, saved, checksum = _read_config(folder / CONFIG)
+    name, saved, title, checksum = _read_config(folder / CONFIG)
     kind = _kind(name)
     knobs = [knob.name for knob in kind.knobs]
     for key in wanted:
         if key not in knobs:
             raise SfumatoError(f"'{key}' of '{folder}' cannot be set", f"what can: {', '.join(knobs) or 'nothing'}")
     anonymizer = _build(kind, {**saved, **wanted, **_strength(kind, strength)})
+    anonymizer.title = title
     _fill(anonymizer, folder / WEIGHTS, checksum)
     return anonymizer
 
 
-def _read_config(path: Path) -> tuple[str, dict[str, Any], str | None]:
+def _read_config(path: Path) -> tuple[str, dict[str, Any], str, str | None]:
+    """The kind, its settings, its title ("" for none) and the checksum of its weights."""
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -192,7 +198,10 @@ def _read_config(path: Path) -> tuple[str, dict[str, Any], str | None]:
         raise SfumatoError(f"'{path}' is not valid JSON", "save the anonymizer again") from error
     match config:
         case {"anonymizer": str(name), "settings": dict(settings)}:
-            return name, settings, config.get("weights_sha256")
+            title = config.get("title", "")
+            if not (isinstance(title, str) and TITLE.fullmatch(title)):
+                raise SfumatoError(f"the title in '{path}' is no plain word", "use letters, digits, '-', '_' or '.'")
+            return name, settings, title, config.get("weights_sha256")
     raise SfumatoError(
         f"'{path}' does not describe an anonymizer", 'it needs "anonymizer": a name and "settings": an object'
     )

@@ -84,7 +84,7 @@ def judge_anonymizers(
                 "judge it on theatre, or choose another anonymizer",
             )
     dataset = open_dataset(data, strict=strict)
-    _report_problems(dataset)
+    report_problems(dataset)
     config = JudgeConfig(
         models=kind, epochs=epochs or _EPOCHS[kind], seeds=seeds, views=_FILE_VIEWS if from_files else 1
     )
@@ -122,7 +122,7 @@ def run_suite(suite: str, *, seeds: int, runs: Path, device: str) -> Judged:
     return judge_anonymizers(_BENCHED, data, seeds=seeds, models=models, attacks=attacks, runs=runs, device=device)
 
 
-def _report_problems(dataset: VideoDataset) -> None:
+def report_problems(dataset: VideoDataset) -> None:
     """Rows of a user's own data that had to be left out: the first few, and how many more."""
     problems = getattr(dataset, "problems", [])
     for line in problems[:5]:

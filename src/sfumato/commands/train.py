@@ -14,7 +14,7 @@ from rich.progress import Progress as Bars
 from rich.table import Table
 
 from sfumato.commands.console import bars, err, out, say
-from sfumato.commands.judge import _report_problems
+from sfumato.commands.judge import report_problems
 from sfumato.datasets import VideoDataset, open_dataset
 from sfumato.datasets.base import Progress as Loading
 from sfumato.errors import SfumatoError
@@ -98,7 +98,7 @@ def carry_out(order: Order) -> None:
         screen = Screen(shown)
         stage = Stage(
             load_banks(order.data, order.privacy_data, device, screen.loading), RunFolder(order.folder), order.seed, device,
-            Progress(screen.phase, screen.step, screen.note),
+            Progress(screen.phase, screen.step, screen.note), title=order.method,
         )  # fmt: skip
         screen.clips_per_step(int(order.config["batch"]) * current().size, len(stage.banks.action))
         try:
@@ -119,7 +119,7 @@ def load_banks(data: str, privacy_data: str, device: torch.device, progress: Loa
 
     if current().main:
         for dataset in dict.fromkeys((action, privacy)):
-            _report_problems(dataset)
+            report_problems(dataset)
     if (action.shape.height, action.shape.width) != (privacy.shape.height, privacy.shape.width):
         raise SfumatoError(f"frames of {data} and {privacy_data} differ in size", "give both data sets the same size")
     # What is to be loaded is settled before anything is: decoding takes its time.
@@ -156,11 +156,11 @@ class Screen:
         """Clips that are there."""
         self._update(completed=done, total=total)
 
-    def phase(self, name: str, steps: int) -> None:
-        """A phase begins."""
+    def phase(self, name: str, steps: int, done: int) -> None:
+        """A phase begins, or goes on after `done` steps."""
         self.name, self.steps = name, steps
         if self.shown and self.task is not None:
-            self.shown.reset(self.task, total=max(1, steps), description=name, status="")
+            self.shown.reset(self.task, total=steps, completed=done, description=name, status="")
 
     def step(self, done: int, latest: dict[str, float]) -> None:
         """Steps that are done, and the losses of the last one."""

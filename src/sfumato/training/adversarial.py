@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from sfumato.errors import SfumatoError
+from sfumato.recognizers import RECOGNIZERS
 from sfumato.training.batches import Positives
 from sfumato.training.opponents import Confusion, Kind
 
@@ -72,6 +73,8 @@ class AdversarialConfig:
 
     def __post_init__(self) -> None:
         Positives.parse(self.positives)
+        for network in (self.utility, *self.networks()):
+            RECOGNIZERS.find(network)
         if self.history and not self.restart_steps:
             raise SfumatoError("history keeps f_B that were restarted, and none is", "set restart_steps too")
         if self.restart_steps and self.budget_update == "frozen":

@@ -28,6 +28,7 @@ class Stage:
     device: torch.device
     progress: Progress = field(default_factory=Progress)
     timing: Timing = field(default_factory=Timing)
+    title: str = ""  # what the anonymizer will be called
 
 
 def contest(game: Game, objective: Objective, utility_loss: UtilityLoss, stage: Stage) -> dict[str, Any]:
@@ -42,6 +43,7 @@ def contest(game: Game, objective: Objective, utility_loss: UtilityLoss, stage: 
     Player(phases, game, stage.run, stage.device, limits, stage.timing, stage.progress).play()
     result = {"watched": game.watch(), "audit": confront(game)}
     if current().main:
+        game.anonymizer.title = stage.title
         save(game.anonymizer, stage.run.anonymizer)
         stage.run.save_result(result)
     return result

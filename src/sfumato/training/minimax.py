@@ -43,7 +43,7 @@ class Game:
     def __init__(self, config: AdversarialConfig, banks: Banks, *, seed: int, device: torch.device) -> None:
         self.config, self.banks, self.seed, self.device = config, banks, seed, device
         if banks.action_count < 2:
-            raise SfumatoError(f"{banks.action.name} has fewer than two actions", "there is no utility to keep")
+            raise SfumatoError(f"{banks.action.name} has fewer than two actions", "give videos of two actions or more")
         self.deal = Dealer(config, banks, seed=seed, device=device)
         frames, _, height, width = banks.action.pixels.shape[1:]
         torch.manual_seed(mix(seed, "first weights"))

@@ -47,7 +47,7 @@ class Phase:
 class Progress:
     """Callbacks that show where a training stands."""
 
-    phase: Callable[[str, int], None] = lambda name, steps: None
+    phase: Callable[[str, int, int], None] = lambda name, steps, done: None
     step: Callable[[int, dict[str, float]], None] = lambda done, latest: None
     note: Callable[[str], None] = lambda text: None
 
@@ -103,7 +103,9 @@ class Player:
 
     def _play_phase(self, number: int, start: int, interruption: Interruption) -> None:
         phase, done = self.phases[number], start
-        self.progress.phase(phase.name, phase.steps)
+        if not phase.steps:
+            return
+        self.progress.phase(phase.name, phase.steps, start)
         for step in range(start, phase.steps):
             # Whatever draws from torch's own generator (dropout) draws the same in a resumed run.
             torch.manual_seed(step)
@@ -150,9 +152,9 @@ class Player:
                 raise self._breakdown(phase, step, f"{name} is {value:.3g}, far above {limit:.3g}")
 
     def _breakdown(self, phase: Phase, step: int, what: str) -> SfumatoError:
+        kept = f"; the last good checkpoint is kept in '{self.run.path}'" if self.run.checkpoint.exists() else ""
         return SfumatoError(
-            f"training broke down in phase '{phase.name}' at step {step}: {what}; "
-            f"the last good checkpoint is kept in '{self.run.path}'",
+            f"training broke down in phase '{phase.name}' at step {step}: {what}{kept}",
             "begin again elsewhere with smaller rates (--set anonymizer_rate=…, utility_rate=…, budget_rate=…) "
             "or a smaller budget_weight",
         )

@@ -18,7 +18,13 @@ from sfumato.training.options import differences
 from sfumato.writing import write_whole
 
 SCHEMA = "sfumato-run/1"
-IDENTITY = ("method", "data", "privacy_data", "seed")  # with the config, what makes a run this run and no other
+IDENTITY = (
+    "method",
+    "data",
+    "privacy_data",
+    "seed",
+    "devices",
+)  # with the config, what makes a run this run and no other
 GAP = 2  # pixels between the frames of a strip
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sfumato.errors import SfumatoError
 from sfumato.methods.tedspad.config import TeDSPADConfig
 from sfumato.objectives.triplet import temporal_triplet
 from sfumato.training.contest import Stage, contest
@@ -48,5 +49,7 @@ def objectives(game: Game, config: TeDSPADConfig) -> tuple[Objective, UtilityLos
 
 def train(config: TeDSPADConfig, stage: Stage) -> dict[str, Any]:
     """SPAct's game with this objective."""
+    if stage.banks.action.pixels.shape[1] < 2:
+        raise SfumatoError(f"clips of {stage.banks.action.name} are one frame long", "give clips of 2 frames or more")
     game = Game(config, stage.banks, seed=stage.seed, device=stage.device)
     return contest(game, *objectives(game, config), stage)

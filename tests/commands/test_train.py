@@ -1,0 +1,361 @@
+"""`sfumato train`, from end to end with networks that take milliseconds, and all the ways to ask it wrongly."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from sfumato import __version__
+from sfumato.anonymizers import fingerprint, load
+from sfumato.commands import train
+from sfumato.datasets import theatre
+from sfumato.evaluation import scoring
+from sfumato.evaluation.result import Result
+from sfumato.methods import METHODS
+from sfumato.methods.spact.config import SPActConfig
+from sfumato.training.options import to_dict
+from sfumato.training.run import RunFolder
+from sfumato.video import VideoWriter
+
+Files = Callable[[Path], list[str]]
+TINY: dict[str, Any] = {
+    "width": 4, "utility": "tiny-video", "utility_width": 0.25, "budget_models": "tiny-frame", "budget_width": 0.25,
+    "batch": 4, "privacy_batch": 4, "reconstruction_steps": 1, "opponent_steps": 1, "steps": 2, "audit_steps": 1,
+}  # fmt: skip
+SIZE = "?frames=2&size=16"
+
+
+def tiny(**changes: Any) -> list[str]:
+    """The options that make a training take a second."""
+    return [word for key, value in {**TINY, **changes}.items() for word in ("--set", f"{key}={value}")]
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, minute_theatre: None) -> Path:
+    """An empty working folder on a machine without a GPU, with a theatre of 24 clips."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    return tmp_path
+
+
+@pytest.fixture(scope="session")
+def clips(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Twelve videos of two actions by two persons, half of them with a hat, as tables and as folders."""
+    root = tmp_path_factory.mktemp("twelve")
+    rows = []
+    for n in range(12):
+        action, person, part = n % 2, n // 2 % 2, ("train", "val", "test")[n // 4]
+        picture = np.random.default_rng(person).integers(0, 255, (24, 24, 3)).astype(np.uint8)
+        path = root / "folders" / part / ("left", "right")[action] / f"{n}.mp4"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with VideoWriter(path, 25, (24, 24)) as writer:
+            for t in range(4):
+                writer.write(np.roll(picture, t * (1 - 2 * action), axis=1))
+        row = {"path": path.relative_to(root), "action": path.parent.name, "person": person, "hat": "ny"[person]}
+        rows.append({**row, "split": part})
+    write_table(root / "index.csv", rows)
+    write_table(root / "actions.csv", [{key: row[key] for key in ("path", "action", "split")} for row in rows])
+    write_table(root / "left.csv", [row for row in rows if row["action"] == "left"])
+    return root
+
+
+def write_table(path: Path, rows: list[dict[str, Any]]) -> None:
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0].keys())
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_from_end_to_end(
+    place: Path, sfumato: Any, make_video: Any, files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = sfumato("train", "spact", *tiny(steps=20), "--seed", 3)
+    assert run.code == 0
+    shown = run.out.splitlines()
+    assert shown[0] == "anonymizer: runs/spact/anonymizer"
+    assert shown[1].startswith("action on new people, by the f_T it was trained with: ")
+    assert shown[2].split("  ")[0].strip() == "f_B"
+    assert [word in shown[2] for word in ("guessing", "trained against", "fresh")] == [True] * 3
+    assert shown[3].split()[:3] == ["tiny-frame", "nt-xent", "2.1%"]  # one of 47: two views of 24 clips
+    assert shown[3].count("%") == 3
+    assert shown[-1] == "judge it: sfumato judge runs/spact/anonymizer --data theatre:small"
+
+    folder = Path("runs/spact")
+    assert {name.split("/")[0] for name in files(folder)} == {
+        "run.json", "metrics.jsonl", "checkpoint.pt", "frames", "anonymizer", "result.json",
+    }  # fmt: skip
+    about = json.loads((folder / "run.json").read_text())
+    assert about["config"] == to_dict(SPActConfig(**{**TINY, "steps": 20}))
+    asked = {"method": "spact", "seed": 3, "data": "theatre:small", "privacy_data": "theatre:small", "devices": 1}
+    assert asked.items() <= about.items()
+    assert about["versions"]["sfumato"] == __version__ and about["commit"] and about["hardware"]
+    logged = lines(folder / "metrics.jsonl")
+    steps = [(line["phase"], line["step"]) for line in logged if line["kind"] == "step"]
+    assert steps == [("reconstruct", 1), ("opponents", 1), ("minimax", 10), ("minimax", 20), ("audit", 1)]
+    assert {"frames/minimax-000005.png", "frames/minimax-000020.png"} <= set(files(folder))
+    audit = json.loads((folder / "result.json").read_text())["audit"]
+    assert [row.keys() for row in audit] == [{"f_B", "loss", "chance", "in training", "fresh"}]
+
+    video = make_video(place / "in.mp4", size=(16, 16))
+    assert sfumato("anonymize", video, "--with", folder / "anonymizer", "-o", "out.mp4").code == 0
+    assert Path("out.mp4").stat().st_size
+    monkeypatch.setattr(scoring, "SAMPLES", 40)
+    judged = sfumato(*shlex.split(shown[-1])[3:], "--models", "tiny", "--epochs", 1, "--attack", "frame", "--json", "j")
+    assert judged.code == 0
+    names = [line.anonymizer for line in Result.load(Path("j")).lines]
+    assert names[0] == "identity" and names[1].startswith("spact@") and len(names) == 2
+
+
+@pytest.mark.parametrize("method", METHODS.names())
+def test_every_method_trains(method: str, sfumato: Any) -> None:
+    run = sfumato("train", method, *tiny(reconstruction_steps=2))
+    assert run.code == 0
+    assert f"anonymizer: runs/{method}/anonymizer" in run.out
+    load(f"runs/{method}/anonymizer")
+
+
+def test_progress_off_a_terminal_is_a_few_lines_per_phase(sfumato: Any) -> None:
+    run = sfumato("train", "spact", *tiny(steps=40, batch=6, audit_steps=0))
+    said = run.err.splitlines()
+    assert [line.split(",")[0] for line in said] == [
+        "reconstruct 1/1", "opponents 1/1", "minimax 10/40", "minimax 20/40", "minimax 30/40", "minimax 40/40",
+    ]  # fmt: skip
+    assert said[3].startswith("minimax 20/40, epoch 5.0: f_A action ")  # 20 steps of 6 clips are 5 times 24
+    assert ", L_B " in said[3] and ", f_B reads " in said[3]
+
+
+def test_a_long_phase_has_about_ten_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    with train.bars() as shown:
+        screen = train.Screen(shown)
+        screen.phase("minimax", 4000, 0)
+        for done in range(10, 4001, 10):
+            screen.step(done, {"L_T": 0.5})
+    assert len(capsys.readouterr().err.splitlines()) == 10
+
+
+def test_a_recipe_gives_method_and_data_and_set_overrides_it(clips: Path, sfumato: Any) -> None:
+    Path("mine.toml").write_text(
+        f'method = "penalty"\ndata = "manifest:{clips}/index.csv{SIZE}"\nprivacy_data = "theatre:small"\n'
+        "[config]\npenalty_limit = 0.6\nbatch = 5\n"
+    )
+    assert sfumato("train", "--recipe", "mine.toml", *tiny()).code == 0
+    about = RunFolder(Path("runs/penalty")).about()
+    assert (about["data"], about["privacy_data"]) == (f"manifest:{clips}/index.csv{SIZE}", "theatre:small")
+    assert (about["config"]["penalty_limit"], about["config"]["batch"]) == (0.6, 4)
+
+    assert sfumato("train", "--recipe", "mine.toml", "--data", "theatre:small", *tiny(), "--out", "other").code == 0
+    assert RunFolder(Path("other")).about()["data"] == "theatre:small"
+
+
+def test_a_recipe_without_a_method_fits_the_one_that_is_named(sfumato: Any) -> None:
+    Path("any.toml").write_text("[config]\nbudget_weight = 2\n")
+    assert sfumato("train", "vita", "--recipe", "any.toml", *tiny()).code == 0
+    assert RunFolder(Path("runs/vita")).about()["config"]["budget_weight"] == 2
+    assert "no method is named" in sfumato("train", "--recipe", "any.toml").error
+
+
+WRONG = [
+    ([], "no method is named: name one (see `sfumato list methods`)"),
+    (["spac"], "there is no method 'spac': did you mean 'spact'?"),
+    (["spact", "--set", "stepps=3"], "there is no setting 'stepps': did you mean 'steps'?"),
+    (["spact", "--set", "steps"], "'steps' sets nothing: write --set key=value"),
+    (["spact", "--set", "steps=0"], "steps = '0' does not fit: use a whole number of at least 1"),
+    (["spact", "--set", "steps=many"], "steps = 'many' does not fit: use a whole number"),
+    (["spact", "--set", "budget_weight=-1"], "budget_weight (ω) = '-1' does not fit"),
+    (["spact", "--set", "anonymizer=blur"], "use one of unet, unet++"),
+    (["spact", "--set", "utility=r3d18"], "there is no recognizer 'r3d18': did you mean 'r3d-18'?"),
+    (["spact", "--set", "positives=near"], "positives = 'near' is no rule: use any, <8"),
+    (["spact", "--set", "positives=>64"], "videos of theatre:small have no two frames >64 frames apart"),
+    (["spact", "--set", "history=2"], "set restart_steps too"),
+    (["spact", "--data", "theater"], "there is no data set 'theater': did you mean 'theatre'?"),
+    (["spact", "--privacy-data", "theatre:smal"], "did you mean 'theatre:small'?"),
+    (["spact", "--data", "manifest:nowhere.csv"], "cannot read the table 'nowhere.csv'"),
+    (["spact", "--data", "folder:nowhere"], "there is no folder 'nowhere'"),
+    (["spact", "--data", f"manifest:twelve/left.csv{SIZE}"], "has fewer than two actions"),
+    (["vita", "--data", f"manifest:twelve/actions.csv{SIZE}"], "has no privacy labels: "),
+    (["vita", "--data", f"folder:twelve/folders{SIZE}"], "has no privacy labels: "),
+    (["spact", "--privacy-data", "manifest:twelve/index.csv?size=24&frames=2"], "size=24&frames=2 differ in size: give both"),
+    (["spact", "--recipe", "nowhere.toml"], "cannot read the recipe 'nowhere.toml'"),
+    (["spact", "--recipe", "notes.txt"], "the recipe 'notes.txt' is not valid TOML"),
+    (["spact", "--recipe", "vita.toml"], "'vita.toml' is a recipe for vita, not for spact: train vita"),
+    (["vita", "--recipe", "vita.toml", "--set", "penalty_limit=1"], "there is no setting 'penalty_limit'"),
+    (["spact", "--device", "cuda"], "no usable CUDA GPU: use --device cpu"),
+    (["spact", "--out", "notes.txt"], "'notes.txt' is a file: name a folder with --out"),
+    (["spact", "--out", "notes.txt/run"], "cannot write 'notes.txt/run' (Not a directory): choose another --out"),
+    (["spact", "--out", "twelve"], "'twelve' has files in it but no run: choose an empty or a new folder as --out"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "complaint"), WRONG)
+def test_a_mistake_is_one_line_and_leaves_nothing(
+    arguments: list[str], complaint: str, place: Path, clips: Path, sfumato: Any
+) -> None:
+    Path("twelve").symlink_to(clips)
+    Path("notes.txt").write_text("no recipe\n")
+    Path("vita.toml").write_text('method = "vita"\n')
+    before = sorted(place.rglob("*"))
+    assert complaint in sfumato("train", *tiny(), "--out", "runs/new", *arguments).error
+    assert sorted(place.rglob("*")) == before
+
+
+@pytest.mark.parametrize("arguments", [["--devices", 0], ["--seed", "some"], ["--nonsense"]])
+def test_what_no_option_takes_is_a_usage_error(arguments: list[object], place: Path, sfumato: Any) -> None:
+    run = sfumato("train", "spact", *arguments)
+    assert (run.code, run.out) == (2, "")
+    assert "Usage" in run.err and "Traceback" not in run.err
+    assert list(place.iterdir()) == []
+
+
+@pytest.mark.parametrize("table", ["manifest:{}/actions.csv", "folder:{}/folders"])
+def test_spact_needs_no_labels_of_people(table: str, clips: Path, sfumato: Any) -> None:
+    data = f"{table.format(clips)}{SIZE}"
+    run = sfumato("train", "spact", "--data", data, *tiny(), "--out", "my run", "--seed", -1)
+    assert run.code == 0
+    # as one would type it: no `&` may reach the shell
+    assert run.out.splitlines()[-1] == f"judge it: sfumato judge 'my run/anonymizer' --data '{data}'"
+
+
+def test_a_batch_may_be_larger_than_the_data(clips: Path, sfumato: Any) -> None:
+    data = ["--data", f"manifest:{clips}/index.csv{SIZE}"]
+    assert sfumato("train", "spact", *data, *tiny(batch=9, privacy_batch=11)).code == 0
+
+
+def test_data_sets_may_differ_in_length(sfumato: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    longer = replace(theatre.PRESETS["small"], frames=4, sizes=(30, 8, 8))
+    monkeypatch.setitem(theatre.PRESETS, "small-novel", longer)
+    run = sfumato(
+        "train", "spact", "--privacy-data", "theatre:small-novel", *tiny(budget_models="tiny-frame+tiny-video")
+    )
+    assert run.code == 0
+    assert [line.split()[0] for line in run.out.splitlines()[3:5]] == ["tiny-frame", "tiny-video"]
+
+
+def test_bad_rows_are_left_out_and_listed(clips: Path, sfumato: Any) -> None:
+    rows = list(csv.DictReader((clips / "index.csv").open()))
+    write_table(clips / "gone.csv", [*rows, {**rows[0], "path": "gone.mp4"}])
+    run = sfumato("train", "spact", "--data", f"manifest:{clips}/gone.csv{SIZE}", *tiny())
+    assert run.code == 0
+    assert run.err.splitlines().count("left out: gone.csv line 14: there is no file 'gone.mp4'") == 1
+
+
+def test_a_run_is_not_trained_over(sfumato: Any, files: Files) -> None:
+    command = ["train", "spact", *tiny()]
+    first = sfumato(*command)
+    assert first.code == 0
+    weights = Path("runs/spact/anonymizer/model.safetensors")
+    before = (weights.read_bytes(), weights.stat().st_mtime_ns, files(Path("runs")))
+    assert "'runs/spact' already holds a run: go on with it by --resume, or choose another --out" in (
+        sfumato(*command).error
+    )
+    assert "'runs/spact' holds another run (steps: 2 -> 3): resume with the settings it began with" in (
+        sfumato(*command, "--set", "steps=3", "--resume").error
+    )
+    assert "(data: theatre:small -> theatre; " in sfumato(*command, "--data", "theatre", "--resume").error
+    again = sfumato(*command, "--resume")
+    assert (again.code, again.err, again.out) == (0, "'runs/spact' is finished already\n", first.out)
+    assert (weights.read_bytes(), weights.stat().st_mtime_ns, files(Path("runs"))) == before
+
+
+def test_what_stops_before_the_first_step_leaves_nothing_and_what_stops_later_stays(
+    place: Path, sfumato: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    command = ["train", "spact", *tiny(), "--out", "kept/deep/new"]
+    Path("kept").mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(train, "load_bank", stop)
+        run = sfumato(*command)
+    assert (run.code, run.out, run.err) == (130, "", "stopped: run the same command with --resume to go on\n")
+    assert list(place.rglob("*")) == [place / "kept"]
+
+    with monkeypatch.context() as patch:
+        patch.setattr("sfumato.training.minimax.Game.audit_step", stop)
+        assert sfumato(*command).code == 130
+    assert Path("kept/deep/new/checkpoint.pt").exists()
+    assert sfumato(*command, "--resume").code == 0
+
+
+def test_a_full_gpu_is_one_line(sfumato: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.")
+
+    monkeypatch.setattr("sfumato.training.minimax.Game.reconstruction_step", full)
+    assert sfumato("train", "spact", *tiny()).error.startswith("the memory of the GPU is full: set a smaller batch")
+
+
+def test_a_training_that_breaks_down_says_so(sfumato: Any) -> None:
+    run = sfumato("train", "spact", *tiny(anonymizer_rate=1e30, steps=10))
+    assert run.code == 2
+    assert run.err.splitlines()[-1].startswith("error: training broke down in phase 'minimax' at step 10: ")
+    assert "smaller rates" in run.err
+
+
+# Ctrl-C in the middle of f_A's fourth step.
+INTERRUPTED = """
+import os, signal
+from sfumato.training.minimax import Game
+step = Game.anonymizer_step
+def interrupted(game, number, objective):
+    if number == 3:
+        os.kill(os.getpid(), signal.SIGINT)
+    return step(game, number, objective)
+Game.anonymizer_step = interrupted
+from sfumato.cli import main
+main()
+"""
+
+
+def command_line(*arguments: str, code: str | None = None) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own, which one thread must do for."""
+    start = [sys.executable, *(["-c", code] if code else ["-m", "sfumato"])]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    return subprocess.run([*start, *arguments], capture_output=True, text=True, check=False, env=environment)
+
+
+def test_ctrl_c_leaves_a_run_that_goes_on_as_if_nothing_had_been(clips: Path, sfumato: Any) -> None:
+    handler = signal.getsignal(signal.SIGINT)
+    command = ["train", "spact", "--data", f"manifest:{clips}/index.csv{SIZE}", *tiny(steps=6)]
+    stopped = command_line(*command, "--out", "stopped", code=INTERRUPTED)
+    assert (stopped.returncode, stopped.stdout) == (130, "")
+    assert stopped.stderr.splitlines()[-1] == "stopped: run the same command with --resume to go on"
+    assert "Traceback" not in stopped.stderr
+    assert not Path("stopped/result.json").exists()
+
+    assert sfumato(*command, "--out", "stopped", "--resume").code == 0
+    assert sfumato(*command, "--out", "whole").code == 0
+    assert fingerprint(load("stopped/anonymizer")) == fingerprint(load("whole/anonymizer"))
+    assert lines(Path("stopped/metrics.jsonl")) == lines(Path("whole/metrics.jsonl"))
+    assert Path("stopped/result.json").read_text() == Path("whole/result.json").read_text()
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_two_processes_train_one_anonymizer(clips: Path) -> None:
+    command = ["train", "spact", "--data", f"manifest:{clips}/index.csv{SIZE}", *tiny(), "--devices", "2"]
+    run = command_line(*command)
+    assert run.returncode == 0
+    # One of them speaks and writes; a step takes both their batches, 8 of the 4 clips there are.
+    assert [line.split(":")[0] for line in run.stderr.splitlines()] == [
+        "reconstruct 1/1, epoch 2.0", "opponents 1/1, epoch 2.0", "minimax 2/2, epoch 4.0", "audit 1/1, epoch 2.0",
+    ]  # fmt: skip
+    assert run.stdout.splitlines()[0] == "anonymizer: runs/spact/anonymizer"
+    assert RunFolder(Path("runs/spact")).about()["devices"] == 2
+    load("runs/spact/anonymizer")
