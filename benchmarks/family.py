@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import argparse
 import csv
+import hashlib
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-import tomllib
 
 from sfumato.anonymizers import load
 from sfumato.commands.train import load_banks
@@ -30,6 +30,11 @@ from sfumato.training.contest import Stage
 from sfumato.training.device import hardware, pick_device
 from sfumato.training.options import load_options, to_dict
 from sfumato.training.run import RunFolder
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 
 def settings_of(trial: dict[str, Any]) -> list[str]:
@@ -82,12 +87,25 @@ class Bench:
         method = find_method(trial["method"])
         recipe = Path(trial["recipe"]) if "recipe" in trial else None
         config = load_options(method.config, recipe=recipe, settings=settings_of(trial))
-        folder = self.args.runs / f"{trial['name'].replace(' ', '-')}-{seed}"
+        digest = hashlib.sha256(repr((to_dict(config), self.args.data)).encode()).hexdigest()[:8]
+        folder = self.args.runs / f"{trial['name'].replace(' ', '-')}-{seed}-{digest}"
         about = {"method": method.name, "config": to_dict(config), "data": self.args.data, "seed": seed}
         run = RunFolder.open(folder, about | {"commit": commit()}, resume=folder.exists())
         if not run.result.exists():
             method.train(config, Stage(self.banks, run, seed, self.device, title=method.name))
         return run
+
+    def about(self, trial: dict[str, Any], seed: int) -> dict[str, Any]:
+        """What makes a row this row and no other."""
+        settings = [*([trial["recipe"]] if "recipe" in trial else []), *settings_of(trial)]
+        return {
+            "trial": trial["name"], "method": trial["method"], "data": self.args.name or self.args.data,
+            "judged_on": self.judge.dataset.name if self.args.judge_data else "the same", "seed": seed,
+            "judge_epochs": self.args.epochs, "settings": " ".join(settings),
+        }  # fmt: skip
+
+    def same(self, row: dict[str, Any], trial: dict[str, Any], seed: int) -> bool:
+        return all(str(row[key]) == str(value) for key, value in self.about(trial, seed).items())
 
     def row(self, trial: dict[str, Any], seed: int) -> dict[str, Any]:
         started = time.perf_counter()
@@ -96,15 +114,14 @@ class Bench:
         anonymizer = load(run.anonymizer)
         line = self.judge.line(anonymizer, self.judge.examine(anonymizer), self.raw)
         own = run.read_result()
-        audit = own["audit"][0] if own["audit"] else {}
-        settings = [*([trial["recipe"]] if "recipe" in trial else []), *settings_of(trial)]
+        # The f_B it was trained against, where there was one, and the labelled attacker, which comes last.
+        audit = {"first": own["audit"][0], "labelled": own["audit"][-1]} if own["audit"] else {}
         row = {
-            "trial": trial["name"], "method": trial["method"], "data": self.args.name or self.args.data,
-            "judged_on": self.judge.dataset.name if self.args.judge_data else "the same", "seed": seed, **figures(line),
-            "fb_in_training": audit.get("in training"), "fb_fresh": audit.get("fresh"), "fb_chance": audit.get("chance"),
-            "shown": own["watched"]["shown"], "judge_epochs": self.args.epochs, "train_seconds": trained - started,
-            "judge_seconds": time.perf_counter() - trained, "settings": " ".join(settings),
-            "hardware": hardware(self.device), "commit": commit(),
+            **self.about(trial, seed), **figures(line),
+            **{f"audit_{who}_{key.replace(' ', '_')}": found[key] for who, found in audit.items()
+               for key in ("chance", "raw", "in training", "fresh")},
+            "shown": own["watched"]["shown"], "train_seconds": trained - started,
+            "judge_seconds": time.perf_counter() - trained, "hardware": hardware(self.device), "commit": commit(),
         }  # fmt: skip
         return {key: f"{value:.4g}" if isinstance(value, float) else value for key, value in row.items()}
 
@@ -133,12 +150,12 @@ def main() -> None:
     bench = Bench(args)
     for seed in range(args.seeds):
         for trial in trials:
-            if any(row["trial"] == trial["name"] and str(row["seed"]) == str(seed) for row in rows):
+            if any(bench.same(row, trial, seed) for row in rows):
                 continue
             rows.append(bench.row(trial, seed))
             args.out.parent.mkdir(parents=True, exist_ok=True)
             with args.out.open("w", newline="") as file:
-                writer = csv.DictWriter(file, rows[-1].keys())
+                writer = csv.DictWriter(file, list(dict.fromkeys(key for row in rows for key in row)))
                 writer.writeheader()
                 writer.writerows(rows)
             print(rows[-1], flush=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,3 +31,21 @@ def test_spact_as_published_has_the_papers_numbers() -> None:
     assert (config.width, config.utility, config.budget_models) == (64, "r3d-18", "resnet-50")
     assert (config.budget_weight, config.temperature, config.anonymizer_rate) == (1.0, 0.1, 1e-4)
     assert config.levels == 0 and config.sparsity_weight == 0 and config.utility_update == "alternate"
+    assert config.utility_dilated and config.anonymizer_norm == config.budget_norm == "batch"
+
+
+def test_the_other_papers_numbers() -> None:
+    def read(name: str) -> Any:
+        return load_options(find_method(name).config, recipe=ROOT / "recipes" / f"{name}-paper.toml")
+
+    penalty, tedspad, vita = read("penalty"), read("tedspad"), read("vita")
+    assert (penalty.anonymizer_rate, penalty.utility_rate, penalty.budget_rate) == (4e-5, 1e-4, 1e-4)
+    assert (penalty.penalty, penalty.penalty_weight, penalty.penalty_limit, penalty.batch) == ("pixels", 1.0, 0.3, 8)
+    assert (penalty.anonymizer, penalty.utility) == (tedspad.anonymizer, tedspad.utility) == ("unet++", "i3d-r50")
+    assert (tedspad.triplet_weight, tedspad.triplet_margin) == (0.1, 1.0)
+    assert (vita.budget, vita.confusion, vita.budget_labels, vita.strongest) == (
+        "labels",
+        "entropy",
+        "attributes",
+        True,
+    )

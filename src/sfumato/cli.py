@@ -150,6 +150,8 @@ def judge(
     protocol: Annotated[str, typer.Option("--protocol", help="see `sfumato list protocols`")] = "known",
     seeds: SeedsOption = 1,
     models: Annotated[str, typer.Option(help="tiny (a laptop) or standard (a GPU); auto: by the device")] = "auto",
+    video_model: Annotated[str, typer.Option(help="another recognizer for whole clips, such as i3d-r50")] = "",
+    frame_model: Annotated[str, typer.Option(help="another recognizer for frames, such as resnet-50")] = "",
     epochs: Annotated[int | None, typer.Option(min=1, help="epochs of every training")] = None,
     attack: Annotated[list[str] | None, typer.Option("--attack", help="only these; repeat to name several")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="stop at the first bad row of your own data")] = False,
@@ -163,8 +165,8 @@ def judge(
 
     check_places(json_file, report)
     judged = judge_anonymizers(
-        anonymizers, data, protocol=protocol, seeds=seeds, models=models, epochs=epochs, attacks=attack, strict=strict,
-        runs=runs, device=device,
+        anonymizers, data, protocol=protocol, seeds=seeds, models=models, video_model=video_model, frame_model=frame_model,
+        epochs=epochs, attacks=attack, strict=strict, runs=runs, device=device,
     )  # fmt: skip
     _show(judged, json_file, report)
 

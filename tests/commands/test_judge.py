@@ -277,7 +277,7 @@ def test_the_quick_suite_judges_every_training_free_anonymizer(
     run = sfumato("benchmark", "--runs", tmp_path / "runs", "--json", tmp_path / "b.json")
     assert run.code == 0
     names = [line.anonymizer for line in Result.load(tmp_path / "b.json").lines]
-    assert names[0] == "identity" and len(names) == len(set(names)) == 8
+    assert names[0] == "identity" and len(names) == len(set(names)) == 9
     assert {"pixelate", "blur", "blacken-people", "weak-blur-people", "strong-blur-people"} <= set(names)
     assert "is a folder" in sfumato("benchmark", "--json", tmp_path).error
 

@@ -34,6 +34,7 @@ Files = Callable[[Path], list[str]]
 TINY: dict[str, Any] = {
     "width": 4, "utility": "tiny-video", "utility_width": 0.25, "budget_models": "tiny-frame", "budget_width": 0.25,
     "batch": 4, "privacy_batch": 4, "reconstruction_steps": 1, "opponent_steps": 1, "steps": 2, "audit_steps": 1,
+    "auditor": "tiny-frame",
 }  # fmt: skip
 SIZE = "?frames=2&size=16"
 
@@ -91,15 +92,18 @@ def test_from_end_to_end(
     shown = run.out.splitlines()
     assert shown[0] == "anonymizer: runs/spact/anonymizer"
     assert shown[1].startswith("action on new people, by the f_T it was trained with: ")
-    assert shown[2].split("  ")[0].strip() == "f_B"
-    assert [word in shown[2] for word in ("guessing", "trained against", "fresh")] == [True] * 3
-    assert shown[3].split()[:3] == ["tiny-frame", "nt-xent", "2.1%"]  # one of 47: two views of 24 clips
-    assert shown[3].count("%") == 3
+    assert shown[2].startswith("share of the picture that is not black: ")
+    assert [word in shown[3] for word in ("attacker", "guessing", "raw video", "trained against", "fresh")] == [
+        True
+    ] * 5
+    assert shown[4].split()[:3] == ["tiny-frame", "nt-xent", "2.1%"]  # one of 47: two views of 24 clips
+    assert shown[4].count("%") == 4 and shown[5].split()[:2] == ["tiny-frame", "labels"]
+    assert "about real video it has shown nothing" in run.out
     assert shown[-1] == "judge it: sfumato judge runs/spact/anonymizer --data theatre:small"
 
     folder = Path("runs/spact")
     assert {name.split("/")[0] for name in files(folder)} == {
-        "run.json", "metrics.jsonl", "checkpoint.pt", "frames", "anonymizer", "result.json",
+        "run.json", "metrics.jsonl", "frames", "anonymizer", "result.json",
     }  # fmt: skip
     about = json.loads((folder / "run.json").read_text())
     assert about["config"] == to_dict(SPActConfig(**{**TINY, "steps": 20}))
@@ -111,7 +115,7 @@ def test_from_end_to_end(
     assert steps == [("reconstruct", 1), ("opponents", 1), ("minimax", 10), ("minimax", 20), ("audit", 1)]
     assert {"frames/minimax-000005.png", "frames/minimax-000020.png"} <= set(files(folder))
     audit = json.loads((folder / "result.json").read_text())["audit"]
-    assert [row.keys() for row in audit] == [{"f_B", "loss", "chance", "in training", "fresh"}]
+    assert [row.keys() for row in audit] == [{"f_B", "task", "chance", "raw", "in training", "fresh", "verdict"}] * 2
 
     video = make_video(place / "in.mp4", size=(16, 16))
     assert sfumato("anonymize", video, "--with", folder / "anonymizer", "-o", "out.mp4").code == 0
@@ -244,7 +248,7 @@ def test_data_sets_may_differ_in_length(sfumato: Any, monkeypatch: pytest.Monkey
         "train", "spact", "--privacy-data", "theatre:small-novel", *tiny(budget_models="tiny-frame+tiny-video")
     )
     assert run.code == 0
-    assert [line.split()[0] for line in run.out.splitlines()[3:5]] == ["tiny-frame", "tiny-video"]
+    assert [line.split()[0] for line in run.out.splitlines()[4:6]] == ["tiny-frame", "tiny-video"]
 
 
 def test_bad_rows_are_left_out_and_listed(clips: Path, sfumato: Any) -> None:

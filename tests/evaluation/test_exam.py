@@ -181,7 +181,7 @@ def test_damaged_or_missing_answers_are_none(tmp_path: Path, answers: Answers) -
 
 
 def test_the_attackers_are_on_the_list() -> None:
-    assert ATTACKS.names() == ["frame", "video", "identity", "identity-frames", "identity-placed"]
+    assert ATTACKS.names() == ["frame", "video", "video-placed", "identity", "identity-frames", "identity-placed"]
     by: dict[str, SplitBy] = {entry.name: entry.make().by for entry in ATTACKS}
     assert set(by.values()) == {"clip"}  # attackers may know the people
     assert {entry.make().level for entry in ATTACKS} == {"frame", "video"}

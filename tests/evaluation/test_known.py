@@ -194,11 +194,13 @@ def test_masks_reach_the_anonymizers_that_need_them(
 def test_attacks_without_labels_are_left_out_and_said_so(minute: TheatreDataset) -> None:
     config = JudgeConfig(models="tiny")
     exams, notes = possible_exams(minute, config)
-    assert [e.name for e in exams] == ["action", "frame", "video", "identity", "identity-frames", "identity-placed"]
+    assert [e.name for e in exams] == [
+        "action", "frame", "video", "video-placed", "identity", "identity-frames", "identity-placed",
+    ]  # fmt: skip
     assert notes == []
     minute.persons = ()
     exams, notes = possible_exams(minute, config)
-    assert [e.name for e in exams] == ["action", "frame", "video"]
+    assert [e.name for e in exams] == ["action", "frame", "video", "video-placed"]
     assert [note.split(":")[0] for note in notes] == [
         "attack 'identity' left out", "attack 'identity-frames' left out", "attack 'identity-placed' left out",
     ]  # fmt: skip
@@ -261,3 +263,13 @@ def test_the_placed_attacker_is_shown_everything_where_it_is() -> None:
     placed, moved = (JudgeConfig().examinee(ATTACKS.make(name), data).fit for name in ("identity-placed", "identity"))
     assert (placed.moved, placed.flip, moved.moved, moved.flip) == (False, False, True, True)
     assert replace(placed, moved=True, flip=True) == moved  # in all else it is trained as hard
+
+
+def test_other_recognizers_can_sit_the_exams() -> None:
+    data, config = TheatreDataset("small"), JudgeConfig(video_model="i3d-r50", frame_model="resnet-50")
+    names = [config.examinee(ATTACKS.make(name), data).recognizer for name in ("video", "identity", "frame")]
+    assert names == ["i3d-r50", "i3d-r50", "resnet-50"]
+    with pytest.raises(SfumatoError, match="'resnet-50' looks at frames, and 'video' at videos"):
+        JudgeConfig(video_model="resnet-50").examinee(ATTACKS.make("video"), data)
+    with pytest.raises(SfumatoError, match="did you mean 'r3d-18'"):
+        JudgeConfig(video_model="r3d18").examinee(ATTACKS.make("video"), data)

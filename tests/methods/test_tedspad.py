@@ -7,9 +7,11 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from sfumato.errors import SfumatoError
 from sfumato.methods import find_method
 from sfumato.methods.tedspad.config import TeDSPADConfig
 from sfumato.methods.tedspad.train import distinctiveness, objectives, train
+from sfumato.training.augment import nudge
 from sfumato.training.optimisation import frozen
 
 from ..training.toys import each_term_falls, let_utility_read, make_game, make_stage, snapshot, terms_add_up, tiny
@@ -21,16 +23,29 @@ TERMS = ["action", "distinctiveness", "budget", "shown"]
 
 def test_the_triplet_holds_two_halves_of_a_clip_apart() -> None:
     config = tiny(TeDSPADConfig, triplet_weight=0.25, triplet_margin=2.0)
-    game, video = make_game(config), torch.rand(3, 4, 3, 16, 16, generator=torch.Generator().manual_seed(0))
-    with torch.no_grad(), frozen([game.utility]):
-        early, mirrored, late = (
-            game.utility.features(clip) for clip in (video[:, :2], video[:, :2].flip(-1), video[:, 2:])
-        )
-        near, far = (torch.linalg.vector_norm(early - other, dim=1) for other in (mirrored, late))
+    game = make_game(config)
+    batch = game.deal.action_batch("minimax", 0)
+    with torch.no_grad(), frozen([game.utility, game.anonymizer]):
+        output = game.anonymizer(batch.video)
+        again = game.anonymizer(batch.again(2))
+        early, same, late = (game.utility.features(clip) for clip in (output[:, :2], again, output[:, 2:]))
+        near, far = (torch.linalg.vector_norm(early - other, dim=1) for other in (same, late))
         expected = 0.25 * (near - far + 2.0).relu().mean()
-        assert float(distinctiveness(game, config, video)) == pytest.approx(float(expected), rel=1e-4)
-        # a clip whose halves are alike, and alike to their mirror image, is nothing but the margin away
-        assert float(distinctiveness(game, config, torch.full((1, 4, 3, 16, 16), 0.5))) == pytest.approx(0.5, rel=1e-4)
+        assert float(distinctiveness(game, config, batch, output)) == pytest.approx(float(expected), rel=1e-4)
+
+
+def test_again_is_the_same_moment_augmented_otherwise_and_mirrored_only_where_that_is_harmless() -> None:
+    batch = make_game(tiny(TeDSPADConfig, augmentation="gentle")).deal.action_batch("minimax", 0)
+    assert not batch.flip  # left and right matter in the toy clips
+    again = batch.again(2)
+    assert again.shape == (4, 2, 3, 16, 16) and not again.equal(batch.video[:, :2])
+    assert again.equal(nudge(batch.pixels[:, :2], 1 - batch.chance, flip=False))
+
+
+@pytest.mark.parametrize("utility", ["vit-s", "c3d"])
+def test_networks_that_need_whole_clips_are_refused(utility: str) -> None:
+    with pytest.raises(SfumatoError, match="whole clips only"):
+        TeDSPADConfig(utility=utility)
 
 
 def test_the_terms_are_spacts_and_the_triplet() -> None:
@@ -43,7 +58,7 @@ def test_the_terms_are_spacts_and_the_triplet() -> None:
         found = objectives(game, config)[0](batch, output, {"frame": views})
         expected = {
             "action": F.cross_entropy(game.utility(output), batch.actions),
-            "distinctiveness": distinctiveness(game, config, output),
+            "distinctiveness": distinctiveness(game, config, batch, output),
             "budget": -0.5 * game.opponents[0].reading(views)[0],
             "shown": 2.0 * PRICE * output.mean(),
         }
@@ -67,11 +82,11 @@ def test_the_term_is_part_of_the_utility_loss_in_both_steps() -> None:
     with torch.no_grad(), frozen([game.utility, game.anonymizer]):
         output = game.anonymizer(batch.video)
         action = F.cross_entropy(game.utility(output), batch.actions)
-        triplet = distinctiveness(game, config, output)
+        triplet = distinctiveness(game, config, batch, output)
         assert triplet > 0
         torch.testing.assert_close(utility_loss(batch, output), action + triplet)
     before = snapshot(game.utility)
-    game.utility_step("minimax", 0, lambda batch, output: distinctiveness(game, config, output))
+    game.utility_step("minimax", 0, lambda batch, output: distinctiveness(game, config, batch, output))
     assert any(not value.equal(before[name]) for name, value in game.utility.named_parameters())
 
 

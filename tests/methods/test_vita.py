@@ -78,14 +78,14 @@ def test_it_trains_with_restarts_and_an_ensemble(tmp_path: Path) -> None:
     config = vita(restart_steps=2, history=1)
     assert (config.budget, config.confusion, config.strongest) == ("labels", "entropy", True)
     result = train(config, make_stage(tmp_path / "run"))
-    assert [row["f_B"] for row in result["audit"]] == ["tiny-frame", "tiny-video"]
+    assert [row["f_B"] for row in result["audit"]] == ["tiny-frame", "tiny-video", "tiny-frame"]
     # of four people in equal numbers, each with one of two values: guessing finds a quarter and a half
-    assert [row["chance"] for row in result["audit"]] == [0.375, 0.375]
+    assert [row["chance"] for row in result["audit"]] == [0.375, 0.375, 0.25]
 
 
 def test_it_needs_privacy_labels() -> None:
     banks = make_banks()
-    banks.privacy.heads = ()
+    banks.privacy.heads, banks.privacy.asks_who = (), False
     with pytest.raises(SfumatoError, match="others has no privacy labels: choose a self-supervised budget"):
         Game(vita(), banks, seed=0, device=CPU)
     with pytest.raises(SfumatoError, match="budget_update = none leaves nothing for labels to do"):
@@ -96,3 +96,11 @@ def test_it_is_found_by_name() -> None:
     method = find_method("vita")
     assert (method.name, method.config, method.train) == ("vita", VITAConfig, train)
     assert method.config().networks() == ("resnet-50", "mobilenet-v1")
+
+
+@pytest.mark.parametrize(
+    ("told", "heads", "asked"), [("attributes", (2,), (0,)), ("identity", (4,), (1,)), ("both", (2, 4), (0, 1))]
+)
+def test_what_the_opponent_is_told_can_be_chosen(told: str, heads: tuple[int, ...], asked: tuple[int, ...]) -> None:
+    lineup = make_game(vita(budget_models="tiny-frame", budget_labels=told)).opponents[0].lineup
+    assert (lineup.heads, lineup.asked) == (heads, asked)

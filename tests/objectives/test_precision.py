@@ -12,7 +12,7 @@ from sfumato.objectives.contrastive import nt_xent, retrieval_accuracy
 from sfumato.objectives.labels import entropy, heads_loss
 from sfumato.objectives.momentum import KeyQueue
 from sfumato.objectives.penalty import feature_penalty, pixel_penalty
-from sfumato.objectives.rate import sparsity, total_change
+from sfumato.objectives.rate import sparsity
 from sfumato.objectives.reconstruction import l1_reconstruction
 from sfumato.objectives.rotation import rotation_loss
 from sfumato.objectives.triplet import temporal_triplet
@@ -30,7 +30,6 @@ LOSSES: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {  # of three te
     "pixels": lambda a, b, c: pixel_penalty(a, b, 0.1),
     "features": lambda a, b, c: feature_penalty(a.flatten(1), b.flatten(1), 0.1),
     "sparsity": lambda a, b, c: sparsity(a),
-    "change": lambda a, b, c: total_change(a),
 }
 
 

@@ -153,9 +153,12 @@ def test_a_bank_holds_the_clips_in_order_with_all_that_is_known() -> None:
     assert (bank.pixels.shape, bank.pixels.dtype) == ((3, 1, 3, 2, 2), torch.uint8)
     assert bank.pixels[:, 0, 0, 0, 0].tolist() == [4, 0, 7]
     assert bank.actions.tolist() == [0, 0, 1]
-    # hair, glasses, and last who it is
-    assert bank.heads == (3, 2, 9)
+    # hair, glasses, and last who it is: of nine people three are trained on
+    assert bank.heads == (3, 2, 3)
     assert bank.answers.tolist() == [[1, 0, 1], [0, 0, 0], [1, 1, 2]]
+    assert [bank.questions(which) for which in ("attributes", "identity", "both")] == [(0, 1), (2,), (0, 1, 2)]
+    strangers = load_bank(data, torch.tensor([9, 26]), device=CPU)  # person 3 and 8, whom nobody can learn to name
+    assert strangers.answers[:, 2].tolist() == [-1, -1]
 
 
 @pytest.mark.parametrize("people", [[-1, -1, -1], [0, 0, 0], [0, -1, 0]])
@@ -170,7 +173,7 @@ def test_a_bank_of_the_theatre() -> None:
     told: list[tuple[int, int]] = []
     bank = load_bank(data, torch.tensor([3, 1]), device=CPU, progress=lambda *done: told.append(done))
     assert bank.pixels.equal(data.clips(torch.tensor([3, 1])).pixels[:, 0])
-    assert bank.heads == (2, 2, 2, 2, 2, 22)
+    assert bank.heads == (2, 2, 2, 2, 2, 10)  # ten people are trained on
     known = data.labels(torch.tensor([3, 1]))
     assert bank.answers[:, :-1].equal(known.attributes) and bank.answers[:, -1].equal(known.person)
     assert bank.actions.equal(known.action)
@@ -186,6 +189,6 @@ def test_a_bank_of_files_knows_the_frames_of_the_source(files: FileDataset) -> N
     grey = bank.pixels.float().mean((2, 3, 4))
     expected = 20 * torch.tensor([[8.0], [4], [0]]) + 4 * bank.times
     assert (grey - expected).abs().max() < 4
-    assert bank.heads == (2, 2)
-    assert bank.answers.tolist() == [[0, -1], [0, 1], [0, 0]]  # nobody knows who is in the first one
+    assert bank.heads == (2,)  # one person is trained on: there is no question who it is
+    assert bank.answers.tolist() == [[0], [0], [0]]
     assert not bank.mirror_safe

@@ -15,6 +15,7 @@ from torch import Tensor
 from sfumato.anonymizers import load
 from sfumato.errors import SfumatoError
 from sfumato.methods.spact.train import objectives
+from sfumato.training.audit import verdict
 from sfumato.training.contest import Stage, audit, confront, contest, meet_opponents, minimax, reconstruct
 from sfumato.training.minimax import Game
 from sfumato.training.opponents import Views
@@ -42,6 +43,12 @@ def play(stage: Stage, **changes: Any) -> tuple[Game, dict[str, Any]]:
     return game, contest(game, *objectives(game), stage)
 
 
+@pytest.fixture(autouse=True)
+def checkpoints_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Finished runs are compared by their last checkpoint."""
+    monkeypatch.setattr(RunFolder, "drop_checkpoint", lambda run: None)
+
+
 def kept(folder: Path) -> dict[str, Any]:
     state = RunFolder(folder).load_checkpoint(CPU)
     assert state is not None
@@ -63,7 +70,8 @@ def test_the_opponent_is_updated_frozen_or_not_there(update: str) -> None:
     ]  # fmt: skip
     assert ("L_B" in terms) == (update == "updated")
     assert ("L_B" in phase.watch()) == (update != "none")
-    assert audit(game).steps == (0 if update == "none" else 3)
+    assert audit(game).steps == 3  # the labelled attacker comes even where no f_B played
+    assert len(game.audit.lineups) == (1 if update == "none" else 2)
     assert (terms["f_A budget"] == 0) == (update == "none")
 
 
@@ -255,7 +263,7 @@ def test_the_saved_anonymizer_is_the_trained_one(tmp_path: Path) -> None:
 
 
 def test_a_fresh_opponent_reads_what_the_one_trained_against_cannot_any_more() -> None:
-    game = make_game(budget="labels", budget_rate=5e-3)
+    game = make_game(budget="labels", budget_rate=5e-3, audit_rate=5e-3)
     game.anonymizer.logits = lambda frames: frames.logit(eps=1e-3)  # the identity
     for turn in range(60):
         game.budget_step("opponents", turn, game.opponents, game.budget_optimizers)
@@ -263,41 +271,81 @@ def test_a_fresh_opponent_reads_what_the_one_trained_against_cannot_any_more() -
     game.anonymizer.logits = lambda frames: (1 - frames).logit(eps=1e-3)  # fools that f_B, and hides nothing
     for step in range(60):
         audit(game).step(step)
-    (row,) = confront(game)
+    row = confront(game)[0]
     assert float(row["in training"]) <= float(row["chance"]) < 0.7 < float(row["fresh"])
+    assert row["raw"] > 0.7 and row["verdict"] == "measured"
 
 
 def test_the_result_says_what_each_opponent_reads_old_and_new(tmp_path: Path) -> None:
     stage = make_stage(tmp_path / "run")
     game, _ = play(stage, budget="labels", budget_models=PAIR)
-    old, new = game.watch_opponents(game.opponents), game.watch_opponents(game.auditors)
-    common = {"loss": "labels", "chance": 0.375}
-    assert stage.run.read_result()["audit"] == [
-        {"f_B": "tiny-frame", **common, "in training": old["f_B reads"], "fresh": new["f_B reads"]},
-        {"f_B": "tiny-video", **common, "in training": old["f_B1 reads"], "fresh": new["f_B1 reads"]},
-    ]
+    old, new = game.watch_opponents(game.opponents), game.watch_audit()
+    found = stage.run.read_result()["audit"]
+    for row, number in zip(found, ("", "1", "2"), strict=True):
+        assert row["in training"] == old.get(f"f_B{number} reads")
+        assert row["fresh"] == new[f"anonymized f_B{number} reads"] and row["raw"] == new[f"raw f_B{number} reads"]
+        assert row["verdict"] == ("measured" if row["raw"] >= row["chance"] + 0.1 else "inconclusive")
+    # the two f_B once more, told two attributes' values and four people; then one that is told the people alone
+    assert [(row["f_B"], row["task"], row["chance"]) for row in found] == [
+        ("tiny-frame", "labels", 0.375), ("tiny-video", "labels", 0.375), ("tiny-frame", "labels", 0.25),
+    ]  # fmt: skip
     last = [line for line in logged(tmp_path / "run") if line["kind"] == "watch"][-1]
-    assert last["phase"] == "audit" and last["f_B reads"] == new["f_B reads"]
+    assert last["phase"] == "audit" and last["anonymized f_B reads"] == pytest.approx(new["anonymized f_B reads"])
 
 
 def test_the_audit_moves_fresh_opponents_alone() -> None:
     game = make_game(budget_models=PAIR)
     before = [snapshot(module) for module in (game.anonymizer, game.utility, *game.opponents)]
     game.audit_step(0)
-    first = [snapshot(auditor) for auditor in game.auditors]
+    everybody = [attacker for side in ("anonymized", "raw") for attacker in game.audit.attackers[side]]
+    first = [snapshot(attacker) for attacker in everybody]
     game.audit_step(1)
     assert all(same(m, b) for m, b in zip((game.anonymizer, game.utility, *game.opponents), before, strict=True))
-    assert len(first) == 2 and not any(same(a, b) for a, b in zip(game.auditors, first, strict=True))
+    assert len(first) == 6 and not any(same(a, b) for a, b in zip(everybody, first, strict=True))
 
 
-def test_without_an_audit_or_without_opponents_nothing_is_claimed(tmp_path: Path) -> None:
+def test_the_twins_on_raw_video_begin_alike_and_see_no_anonymizer(monkeypatch: pytest.MonkeyPatch) -> None:
+    game = make_game(budget_models=PAIR)
+    game.audit.begin()
+    hidden, raw = game.audit.attackers["anonymized"], game.audit.attackers["raw"]
+    assert all(same(a, snapshot(b)) for a, b in zip(hidden, raw, strict=True))
+
+    def nobody(video: Tensor) -> Tensor:
+        raise AssertionError("raw clips went through f_A")
+
+    monkeypatch.setattr(game.anonymizer, "forward", nobody)
+    game.budget_step("audit", 0, raw, game.audit.optimizers["raw"], raw=True)
+    game.watch_opponents(raw, raw=True)
+    with pytest.raises(AssertionError, match="raw clips went through f_A"):
+        game.budget_step("audit", 0, hidden, game.audit.optimizers["anonymized"])
+
+
+def test_an_attacker_that_cannot_read_raw_video_proves_nothing() -> None:
+    assert verdict(raw=0.34, chance=0.25) == verdict(raw=None, chance=0.0) == "inconclusive"
+    assert verdict(raw=0.36, chance=0.25) == "measured"
+
+
+def test_a_finished_run_needs_no_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    stage = make_stage(tmp_path / "run")
+    stage.run.drop_checkpoint()
+    play(stage, reconstruction_steps=1, opponent_steps=0, steps=1, audit_steps=0)
+    assert stage.run.result.exists() and not stage.run.checkpoint.exists()
+    unfinished = make_stage(tmp_path / "other").run
+    unfinished.save_checkpoint({"phase": 0})
+    unfinished.drop_checkpoint()
+    assert unfinished.checkpoint.exists()
+
+
+def test_without_an_audit_nothing_is_claimed_and_without_opponents_no_more_than_is_known(tmp_path: Path) -> None:
     short = {"reconstruction_steps": 0, "opponent_steps": 0, "steps": 1}
     stage = make_stage(tmp_path / "unaudited")
     play(stage, **short, audit_steps=0)
-    assert [row["fresh"] for row in stage.run.read_result()["audit"]] == [None]
+    assert stage.run.read_result()["audit"] == []
     stage = make_stage(tmp_path / "alone")
     play(stage, **short, budget_update="none")
-    assert stage.run.read_result()["audit"] == []
+    (row,) = stage.run.read_result()["audit"]
+    assert row["in training"] is None and row["fresh"] is not None
 
 
 # ---- two processes ---------------------------------------------------------------------------------------------------

@@ -379,3 +379,14 @@ def test_a_result_is_whole_and_valid_json(run: RunFolder, monkeypatch: pytest.Mo
 
 def test_the_anonymizer_has_its_folder(run: RunFolder) -> None:
     assert run.anonymizer == run.path / "anonymizer"
+
+
+def test_what_is_pinned_must_be_found_again(tmp_path: Path) -> None:
+    run = RunFolder.open(tmp_path / "run", ABOUT, resume=False)
+    run.pin("clips", "abc")
+    run.pin("clips", "abc")
+    assert run.about()["clips"] == "abc"
+    again = RunFolder.open(tmp_path / "run", ABOUT, resume=True)
+    with pytest.raises(SfumatoError, match="the clips are not those that the run in"):
+        again.pin("clips", "abd")
+    assert again.about()["clips"] == "abc"

@@ -31,6 +31,7 @@ TINY: dict[str, Any] = {
     "utility_update": "alternate", "augmentation": "strong", "schedule": "constant", "weight_decay": 0.0,
     "utility": "tiny-video", "utility_width": 0.25, "budget_models": "tiny-frame", "budget_width": 0.25,
     "batch": 4, "privacy_batch": 4, "reconstruction_steps": 3, "opponent_steps": 3, "steps": 5, "audit_steps": 3,
+    "auditor": "tiny-frame",
     "reconstruction_threshold": 0.0, "utility_threshold": 0.0, "budget_threshold": 0.0, "restart_steps": 0,
 }  # fmt: skip
 
@@ -53,7 +54,16 @@ def make_bank(count: int, seed: int, name: str = "toy") -> Bank:
             pixels[clip, frame, :, 4:10, along : along + 5] = 255
     times = torch.arange(FRAMES).expand(count, -1) * 2
     answers = torch.stack([people % 2, people], 1)
-    return Bank(name, pixels.clamp(0, 255).to(torch.uint8), times, actions, answers, (2, PEOPLE), mirror_safe=False)
+    return Bank(
+        name,
+        pixels.clamp(0, 255).to(torch.uint8),
+        times,
+        actions,
+        answers,
+        (2, PEOPLE),
+        mirror_safe=False,
+        asks_who=True,
+    )
 
 
 def make_banks() -> Banks:

@@ -44,7 +44,7 @@ def load(source: str | Path, *, strength: float | None = None, **settings: Setti
     text = str(source)
     name, inline = (text, {}) if Path(text).is_dir() else parse_name(text)
     wanted = {**inline, **settings}
-    if name in (shelf := shelved()):
+    if not Path(name).is_dir() and name in (shelf := shelved()):
         return _load_folder(shelf[name], strength, wanted).eval()
     if name in ANONYMIZERS:
         kind = _kind(name)

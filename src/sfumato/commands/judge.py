@@ -25,7 +25,7 @@ from sfumato.training.device import pick_device
 
 _EPOCHS = {"tiny": 6, "standard": 20}
 # What a laptop can afford: one attacker of each kind.
-QUICK_ATTACKS = ("frame", "video", "identity-frames")
+QUICK_ATTACKS = ("frame", "video-placed", "identity-placed")
 # A file is seen through three windows in time; a drawn clip is one window long.
 _FILE_VIEWS = 3
 _SUITES = {
@@ -40,6 +40,7 @@ _BENCHED = (
     "weak-blur-people",
     "strong-blur-people",
     "blacken-people",
+    "noisy-features",
 )
 
 
@@ -65,6 +66,7 @@ class Judged:
 
 def judge_anonymizers(
     names: Sequence[str], data: str, *, protocol: str = "known", seeds: int = 1, models: str = "auto",
+    video_model: str = "", frame_model: str = "",
     epochs: int | None = None, attacks: Sequence[str] | None = None, strict: bool = False, runs: Path = Path("runs"),
     device: str = "auto",
 ) -> Judged:  # fmt: skip
@@ -86,7 +88,12 @@ def judge_anonymizers(
     dataset = open_dataset(data, strict=strict)
     report_problems(dataset)
     config = JudgeConfig(
-        models=kind, epochs=epochs or _EPOCHS[kind], seeds=seeds, views=_FILE_VIEWS if from_files else 1
+        models=kind,
+        video_model=video_model,
+        frame_model=frame_model,
+        epochs=epochs or _EPOCHS[kind],
+        seeds=seeds,
+        views=_FILE_VIEWS if from_files else 1,
     )
     if attacks:
         config = JudgeConfig(**{**vars(config), "attacks": tuple(attacks)})

@@ -68,6 +68,8 @@ def train_method(
         "devices": devices, "hardware": hardware(where), "commit": commit(), "versions": versions(),
     }  # fmt: skip
     made = [place for place in (folder, *folder.parents) if not place.exists()]
+    if resume and not RunFolder(folder).record.exists():
+        say(f"there is no run in '{folder}' yet: it begins now", console=err)
     run = RunFolder.open(folder, about, resume=resume)
     if run.result.exists():
         say(f"'{folder}' is finished already", console=err)
@@ -100,6 +102,8 @@ def carry_out(order: Order) -> None:
             load_banks(order.data, order.privacy_data, device, screen.loading), RunFolder(order.folder), order.seed, device,
             Progress(screen.phase, screen.step, screen.note), title=order.method,
         )  # fmt: skip
+        if current().main:
+            stage.run.pin("clips", stage.banks.fingerprint)
         screen.clips_per_step(int(order.config["batch"]) * current().size, len(stage.banks.action))
         try:
             method.train(method.config(**order.config), stage)
@@ -133,7 +137,8 @@ def load_banks(data: str, privacy_data: str, device: torch.device, progress: Loa
 
     learned = load(*wanted[0])
     return Banks(
-        learned, learned if privacy is action else load(*wanted[1]), load(*wanted[2]), load(*wanted[3]), len(action.actions)
+        learned, learned if privacy is action else load(*wanted[1]), load(*wanted[2]), load(*wanted[3]),
+        len(action.actions), f"{action.fingerprint()} {privacy.fingerprint()}",
     )  # fmt: skip
 
 
@@ -187,16 +192,22 @@ def show_run(run: RunFolder) -> None:
     result = run.read_result()
     watched = result["watched"]
     say(f"anonymizer: {run.anonymizer}")
-    kept, shown = _percent(watched["action"]), _percent(watched["shown"])
-    say(f"action on new people, by the f_T it was trained with: {kept}; share of the picture that is shown: {shown}")
+    say(f"action on new people, by the f_T it was trained with: {_percent(watched['action'])}")
+    about = run.about()
+    if about["config"].get("sparsity_weight"):  # of other pictures the mean brightness tells nothing
+        say(f"share of the picture that is not black: {_percent(watched['shown'])}")
     if result["audit"]:
-        table = Table("f_B", "its task", "guessing", "trained against", "fresh", box=None, header_style="bold")
+        table = Table("attacker", "task", "guessing", "raw video", "trained against", "fresh", "", box=None)
         for row in result["audit"]:
-            figures = [_percent(row[key]) for key in ("chance", "in training", "fresh")]
-            table.add_row(row["f_B"], row["loss"], *figures)
+            figures = [_percent(row[key]) for key in ("chance", "raw", "in training", "fresh")]
+            table.add_row(row["f_B"], row["task"], *figures, "" if row["verdict"] == "measured" else row["verdict"])
         out.print(table)
-        say("What a fresh f_B reads is what counts; the judge's own attackers may read more still.")
-    say(f"judge it: {shlex.join(['sfumato', 'judge', str(run.anonymizer), '--data', run.about()['data']])}")
+        say(
+            "What a fresh attacker reads is what counts, and only where it can read raw video; the judge's may read more."
+        )
+    if str(about["data"]).startswith("theatre"):
+        say("It was made on drawn people: about real video it has shown nothing.")
+    say(f"judge it: {shlex.join(['sfumato', 'judge', str(run.anonymizer), '--data', about['data']])}")
 
 
 def _percent(share: float | None) -> str:

@@ -39,7 +39,7 @@ def heads_loss(logits: Tensor, labels: Tensor, heads: Sequence[int]) -> Tensor:
 
 
 def entropy(logits: Tensor, heads: Sequence[int]) -> Tensor:
-    """Mean over questions and clips of the softmax's entropy, as a share of the most there can be: 1 knows nothing.
+    """Mean over questions and clips of the softmax's entropy, as a share of the most there can be.
 
     VITA's L_B for f_A, which makes it large. A large cross-entropy instead can be had by pictures that say the opposite
     of the truth, which tells as much; where the entropy is largest, nothing is told. logits: (N, sum of heads).

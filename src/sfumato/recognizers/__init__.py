@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
+import torch
+
 from sfumato.errors import SfumatoError
-from sfumato.recognizers.base import Clip, FrameRecognizer, Recognizer, VideoRecognizer
+from sfumato.recognizers.base import Clip, FrameRecognizer, Level, Recognizer, VideoRecognizer
 from sfumato.recognizers.c3d import C3D
 from sfumato.recognizers.i3d import I3DResNet50
 from sfumato.recognizers.image import RESNETS, ImageResNet, MobileNetV1
@@ -17,7 +19,15 @@ from sfumato.recognizers.vit import vit_b, vit_s
 from sfumato.recognizers.weights import load_weights
 from sfumato.registry import Registry
 
-__all__ = ["RECOGNIZERS", "FrameRecognizer", "Recognizer", "VideoRecognizer", "load_weights", "make_recognizer"]
+__all__ = [
+    "RECOGNIZERS",
+    "FrameRecognizer",
+    "Recognizer",
+    "VideoRecognizer",
+    "level_of",
+    "load_weights",
+    "make_recognizer",
+]
 
 RECOGNIZERS: Registry[Recognizer] = Registry("recognizer")
 RECOGNIZERS.add("r3d-18", "video: 3-D ResNet-18, 33 M parameters; SPAct's f_T with dilated_last_stage", r3d_18)
@@ -50,3 +60,14 @@ def make_recognizer(name: str, outputs: int, *, clip: Clip, **options: Any) -> R
         if option not in known:
             raise SfumatoError(f"recognizer '{name}' has no option '{option}'", f"it takes {', '.join(known)}")
     return make(outputs, clip, **options)
+
+
+@lru_cache
+def level_of(name: str) -> Level:
+    """Whether the recognizer of that name looks at frames or at whole clips; nothing is allocated to find out.
+
+    >>> level_of("resnet-50")
+    'frame'
+    """
+    with torch.device("meta"):
+        return make_recognizer(name, 1, clip=(16, 112, 112)).level

@@ -26,13 +26,14 @@ class AdversarialConfig:
     # f_A, the anonymizer, and how much its pictures can carry
     anonymizer: Literal["unet", "unet++"] = "unet"
     width: int = setting(16, low=4)  # of the U-Net's first level; unet++ counts 64 as its full width
-    anonymizer_norm: Literal["batch", "group"] = "batch"
+    anonymizer_norm: Literal["batch", "group"] = "group"  # batch: the papers'; its statistics mix both data sets
     levels: int = setting(0, low=0)  # values a pixel can have; 0: any
     cell: int = setting(1, low=1)  # pixels of a side shown as one
     grey: bool = False
     # f_T, the utility model
     utility: str = "r3d-18"
     utility_width: float = setting(1.0, low=0.05)
+    utility_dilated: bool = False  # r3d-18 alone: the last stage keeps its resolution in time, as SPAct's
     # alternate: f_T moves in step 2, as in the papers. together: f_T and f_A, who want the same, move in step 1.
     utility_update: Literal["alternate", "together"] = "alternate"
     # f_B, the budget models
@@ -46,6 +47,7 @@ class AdversarialConfig:
     restart_steps: int = setting(0, low=0)  # f_A steps after which an f_B begins anew; 0: never
     history: int = setting(0, low=0)  # how many f_B that have been restarted f_A must still fool
     confusion: Confusion = "loss"
+    budget_labels: Literal["attributes", "identity", "both"] = "both"  # what a labelled f_B is told
     temperature: float = setting(0.1, "τ", low=1e-3)
     positives: str = "any"  # S_F: any, <8 or >64 frames apart
     # what f_A minimises
@@ -61,10 +63,13 @@ class AdversarialConfig:
     budget_threshold: float = setting(0.5, "th_B0", low=0)  # L_B on validation
     steps: int = setting(2000, low=1)  # f_A's steps in the minimax phase
     budget_maximum: float = setting(0.0, "th_Bmax", low=0)  # stop when L_B on validation is so high; 0: never
-    audit_steps: int = setting(300, low=0)  # of a fresh f_B on the finished f_A
+    # fresh attackers on the finished f_A: f_B of the same make, and one that is told the labels
+    audit_steps: int = setting(500, low=0)
+    audit_rate: float = setting(1e-3, low=0)
+    auditor: str = "resnet-18"
     # of the action clips; strong: SPAct's crops, erasing and greying; gentle: what the judge's recognizers train with
     augmentation: Literal["strong", "gentle"] = "strong"
-    schedule: Schedule = "constant"  # of the minimax phase's learning rates
+    schedule: Schedule = "constant"  # of f_A's and f_T's rates in the minimax phase
     reconstruction_rate: float = setting(1e-3, low=0)
     anonymizer_rate: float = setting(1e-4, "α_A", low=0)
     utility_rate: float = setting(1e-4, "α_T", low=0)
@@ -73,8 +78,12 @@ class AdversarialConfig:
 
     def __post_init__(self) -> None:
         Positives.parse(self.positives)
-        for network in (self.utility, *self.networks()):
+        for network in (self.utility, self.auditor, *self.networks()):
             RECOGNIZERS.find(network)
+        if self.levels == 1:
+            raise SfumatoError("levels = 1 leaves one shade, and nothing to see", "use 2 or more, or 0 for any")
+        if self.utility_dilated and self.utility != "r3d-18":
+            raise SfumatoError(f"'{self.utility}' has no dilated last stage", "set utility to r3d-18")
         if self.history and not self.restart_steps:
             raise SfumatoError("history keeps f_B that were restarted, and none is", "set restart_steps too")
         if self.restart_steps and self.budget_update == "frozen":

@@ -27,6 +27,13 @@ class Bank:
     answers: Tensor
     heads: tuple[int, ...]
     mirror_safe: bool
+    asks_who: bool = False
+
+    def questions(self, which: str) -> tuple[int, ...]:
+        """The columns of `answers` that are about "attributes", "identity" or "both"."""
+        every = tuple(range(len(self.heads)))
+        who = every[-1:] if self.asks_who else ()
+        return {"attributes": every[: len(every) - len(who)], "identity": who, "both": every}[which]
 
     def __len__(self) -> int:
         return len(self.pixels)
@@ -48,6 +55,18 @@ def training_indices(dataset: VideoDataset) -> Tensor:
     return both
 
 
+def trained_people(dataset: VideoDataset) -> Tensor:
+    """The persons (P,) in the training clips, in order: the only ones an f_B can learn to name."""
+    people = dataset.labels(training_indices(dataset)).person.unique()
+    return people[people >= 0]
+
+
+def _numbered(persons: Tensor, people: Tensor) -> Tensor:
+    """Persons (N,) as places in `people`; -1 for who is not among them."""
+    place = torch.searchsorted(people, persons).clamp(max=len(people) - 1)
+    return torch.where(people[place] == persons, place, -1)
+
+
 def watched_indices(dataset: VideoDataset, by: SplitBy, limit: int) -> Tensor:
     """Up to `limit` validation clips to watch a training by, spread over the part.
 
@@ -55,8 +74,8 @@ def watched_indices(dataset: VideoDataset, by: SplitBy, limit: int) -> Tensor:
     """
     indices = dataset.split("val", by)
     if by == "clip":
-        known = dataset.labels(training_indices(dataset)).person.unique()
-        indices = indices[torch.isin(dataset.labels(indices).person, known)]
+        known, people = trained_people(dataset), dataset.labels(indices).person
+        indices = indices[torch.isin(people, known) | (people < 0)]
         if not len(indices):
             raise SfumatoError(
                 f"{dataset.name} has no validation clips of people it trains on",
@@ -76,9 +95,11 @@ def load_bank(
     pixels = dataset.clips(indices, device=device, progress=progress).pixels[:, 0]
     labels = dataset.labels(indices)
     answers, heads = labels.attributes, tuple(len(attribute.values) for attribute in dataset.attributes)
-    if len(dataset.persons) > 1:  # with one person there is no question who it is
-        answers, heads = torch.cat([answers, labels.person[:, None]], 1), (*heads, len(dataset.persons))
+    people = trained_people(dataset)
+    if len(people) > 1:  # with one person there is no question who it is
+        who = _numbered(labels.person, people)
+        answers, heads = torch.cat([answers, who[:, None]], 1), (*heads, len(people))
     return Bank(
         dataset.name, pixels, dataset.times(indices), labels.action.to(device), answers.to(device), heads,
-        dataset.mirror_safe,
+        dataset.mirror_safe, len(people) > 1,
     )  # fmt: skip

@@ -9,7 +9,9 @@ from typing import Any
 import torch
 
 from sfumato.anonymizers import save
+from sfumato.training.audit import verdict
 from sfumato.training.dealing import Banks
+from sfumato.training.device import keep_freed_memory
 from sfumato.training.minimax import Game, Objective, Terms, UtilityLoss
 from sfumato.training.phases import Phase, Player, Progress, Timing
 from sfumato.training.processes import current
@@ -39,13 +41,16 @@ def contest(game: Game, objective: Objective, utility_loss: UtilityLoss, stage: 
         minimax(game, objective, utility_loss),
         audit(game),
     ]
+    keep_freed_memory()
+    torch.backends.cudnn.benchmark = True  # every step has the same shape: let it find the fastest kernels
     limits = {"L_T": DIVERGED * math.log(max(2, stage.banks.action_count))}
-    Player(phases, game, stage.run, stage.device, limits, stage.timing, stage.progress).play()
+    Player(phases, game, stage.run, stage.device, stage.seed, limits, stage.timing, stage.progress).play()
     result = {"watched": game.watch(), "audit": confront(game)}
     if current().main:
         game.anonymizer.title = stage.title
         save(game.anonymizer, stage.run.anonymizer)
         stage.run.save_result(result)
+        stage.run.drop_checkpoint()
     return result
 
 
@@ -96,21 +101,23 @@ def minimax(game: Game, objective: Objective, utility_loss: UtilityLoss) -> Phas
 
 
 def audit(game: Game) -> Phase:
-    """A fresh f_B of the same make on the finished f_A, so that nobody is fooled by the one it was trained against."""
-    steps = game.config.audit_steps if game.opponents else 0
-    return Phase("audit", steps, game.audit_step, lambda: game.watch_opponents(game.auditors))
+    """Fresh attackers on the finished f_A and on raw video, so that nobody is fooled by the f_B it was trained against."""
+    steps = game.config.audit_steps if game.audit.lineups else 0
+    return Phase("audit", steps, game.audit_step, game.watch_audit)
 
 
-def confront(game: Game) -> list[dict[str, float | str]]:
-    """For every f_B: what the one trained against f_A reads, what a fresh one reads, and what guessing would."""
-    trained, fresh = game.watch_opponents(game.opponents), game.watch_opponents(game.auditors)
-    return [
-        {
-            "f_B": opponent.lineup.network, "loss": opponent.lineup.kind, "chance": game.watch_chance(opponent),
-            "in training": trained[f"f_B{number or ''} reads"], "fresh": fresh.get(f"f_B{number or ''} reads", math.nan),
-        }
-        for number, opponent in enumerate(game.opponents)
-    ]  # fmt: skip
+def confront(game: Game) -> list[dict[str, Any]]:
+    """For every attacker: what guessing reads, a fresh one of raw video, the one trained against f_A, a fresh one of f_A."""
+    trained, found = game.watch_opponents(game.opponents), game.watch_audit()
+    rows = []
+    for number, lineup in enumerate(game.audit.lineups if game.audit.attackers else ()):
+        reads = f"f_B{number or ''} reads"
+        chance, raw = game.watch_chance(game.audit.attackers["raw"][number]), found[f"raw {reads}"]
+        rows.append({
+            "f_B": lineup.network, "task": lineup.kind, "chance": chance, "raw": raw, "in training": trained.get(reads),
+            "fresh": found[f"anonymized {reads}"], "verdict": verdict(raw, chance),
+        })  # fmt: skip
+    return rows
 
 
 def _watch_all(game: Game) -> dict[str, float]:

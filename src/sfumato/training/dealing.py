@@ -21,21 +21,30 @@ from sfumato.training.processes import Crew, current
 
 @dataclass
 class ActionBatch:
-    """video: (B, T, 3, H, W) in [0, 1], augmented; actions: (B,)."""
+    """video: (B, T, 3, H, W) in [0, 1], augmented; actions: (B,). pixels, chance, flip: what `video` was made of."""
 
     video: Tensor
     actions: Tensor
+    pixels: Tensor
+    chance: Tensor
+    flip: bool
+
+    def again(self, frames: int) -> Tensor:
+        """The first `frames` frames of the same clips, augmented in another way: (B, frames, 3, H, W)."""
+        return nudge(self.pixels[:, :frames], 1 - self.chance, flip=self.flip)
 
 
 @dataclass
 class Banks:
-    """What is trained on: action and privacy clips may come from two data sets; `watch` are clips of new people."""
+    """What is trained on: action and privacy clips may come from two data sets; `watch_action` are clips of new
+    people, `watch_privacy` other clips of people who were trained on."""
 
     action: Bank
     privacy: Bank
     watch_action: Bank
     watch_privacy: Bank
     action_count: int
+    fingerprint: str = ""  # of all these clips: what a resumed run must find again
 
 
 class Dealer:
@@ -56,16 +65,18 @@ class Dealer:
         bank, everybody = self.banks.action, self.action_rounds.rows(step)
         chance = self.crew.share(self._chance(len(everybody), phase, "action", step))
         rows = self.crew.share(everybody).to(self.device)
-        return ActionBatch(self.augment(bank.pixels[rows], chance, flip=bank.mirror_safe), bank.actions[rows])
+        pixels, flip = bank.pixels[rows], bank.mirror_safe
+        return ActionBatch(self.augment(pixels, chance, flip=flip), bank.actions[rows], pixels, chance, flip)
 
     def privacy_batch(self, phase: str, step: int, level: str) -> Views:
         """Two raw views of each video, augmented each by itself: two frames, or the whole clip twice."""
         return self._views(self.banks.privacy, self.privacy_rounds.rows(step), level, self.crew, phase, "privacy", step)
 
     def watched_views(self, level: str) -> Views:
-        """Views of all clips that f_B is watched on, always the same."""
+        """Views of the clips that f_B is watched on, always the same; of whole clips fewer, since each is so many frames."""
         bank = self.banks.watch_privacy
-        return self._views(bank, torch.arange(len(bank)), level, Crew(), "watch")
+        count = len(bank) if level == "frame" else min(32, len(bank))
+        return self._views(bank, torch.arange(count), level, Crew(), "watch")
 
     def _chance(self, count: int, *salt: int | str) -> Tensor:
         """The random numbers for a whole batch, (count, DRAWS)."""

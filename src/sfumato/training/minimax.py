@@ -21,6 +21,7 @@ from sfumato.objectives.rate import sparsity
 from sfumato.objectives.reconstruction import l1_reconstruction
 from sfumato.recognizers import make_recognizer
 from sfumato.training.adversarial import AdversarialConfig
+from sfumato.training.audit import Audit
 from sfumato.training.batches import mix
 from sfumato.training.dealing import ActionBatch, Banks, Dealer
 from sfumato.training.device import autocast, settle
@@ -50,14 +51,17 @@ class Game:
         self.anonymizer = self._ready(make_anonymizer(config, height))
         self.utility = self._ready(
             make_recognizer(
-                config.utility, banks.action_count, clip=(frames, height, width), width=config.utility_width
+                config.utility,
+                banks.action_count,
+                clip=(frames, height, width),
+                width=config.utility_width,
+                **({"dilated_last_stage": True} if config.utility_dilated else {}),
             )
         )
         self.opponents = [self._ready(make_opponent(lineup)) for lineup in self._lineups()]
         self.past: list[Opponent] = []
         self.restarts = 0
-        self.auditors: list[Opponent] = []  # fresh f_B that meet the finished f_A
-        self.audit_optimizers: list[torch.optim.Optimizer] = []
+        self.audit = Audit(self._audit_lineups(), lambda made, salt: self._fresh(made, salt, config.audit_rate))
         self.optimizers = {
             "anonymizer": self._adam(self.anonymizer, config.anonymizer_rate),
             "utility": self._adam(self.utility, config.utility_rate),
@@ -70,13 +74,31 @@ class Game:
         config, bank = self.config, self.banks.privacy
         if config.budget_update == "none":
             return []
-        if config.budget == "labels" and not bank.heads:
-            raise SfumatoError(f"{bank.name} has no privacy labels", "choose a self-supervised budget, or other data")
-        clip = (bank.pixels.shape[1], *bank.pixels.shape[3:])
-        common = (config.budget_norm, clip, bank.heads, config.temperature, config.confusion, config.budget_width)
+        asked = bank.questions(config.budget_labels) if config.budget == "labels" else ()
+        if config.budget == "labels" and not asked:
+            kind = "privacy" if config.budget_labels == "both" else config.budget_labels
+            raise SfumatoError(f"{bank.name} has no {kind} labels", "choose a self-supervised budget, or other data")
         # MoCo's queue holds a quarter of the videos at most: beyond that a video would meet itself as a negative.
         keys = min(1024, max(1, len(bank) // 4))
-        return [Lineup(config.budget, network, *common, keys) for network in config.networks()]
+        return [
+            Lineup(
+                config.budget, network, config.budget_norm, self._clip(), tuple(bank.heads[q] for q in asked), asked,
+                config.temperature, config.confusion, config.budget_width, keys,
+            )
+            for network in config.networks()
+        ]  # fmt: skip
+
+    def _audit_lineups(self) -> list[Lineup]:
+        """The f_B once more, and one that is told who it is, or else what people look like, where the data says so."""
+        bank = self.banks.privacy
+        asked = bank.questions("identity") or bank.questions("attributes")
+        heads = tuple(bank.heads[q] for q in asked)
+        labelled = [Lineup("labels", self.config.auditor, "batch", self._clip(), heads, asked)] if asked else []
+        return [*self._lineups(), *labelled]
+
+    def _clip(self) -> tuple[int, int, int]:
+        frames, _, height, width = self.banks.privacy.pixels.shape[1:]
+        return frames, height, width
 
     def _ready(self, module: Any) -> Any:
         """On the device, and among several processes with the same weights and common statistics."""
@@ -90,11 +112,13 @@ class Game:
             learned, lr=rate, weight_decay=self.config.weight_decay, fused=self.device.type == "cuda"
         )
 
-    def fresh_opponents(self, salt: str) -> tuple[list[Opponent], list[torch.optim.Optimizer]]:
-        """New f_B of the same make, weights at random, with their optimizers."""
+    def _fresh(
+        self, lineups: list[Lineup], salt: str, rate: float
+    ) -> tuple[list[Opponent], list[torch.optim.Optimizer]]:
+        """New opponents, weights at random, with their optimizers."""
         torch.manual_seed(mix(self.seed, salt))
-        fresh = [self._ready(make_opponent(lineup)) for lineup in self._lineups()]
-        return fresh, [self._adam(opponent, self.config.budget_rate) for opponent in fresh]
+        fresh = [self._ready(make_opponent(lineup)) for lineup in lineups]
+        return fresh, [self._adam(opponent, rate) for opponent in fresh]
 
     # ---- losses --------------------------------------------------------------------------------------------------
 
@@ -175,17 +199,19 @@ class Game:
         return {"L_T": loss.detach()}
 
     def budget_step(
-        self, phase: str, turn: int, opponents: Sequence[Opponent], optimizers: Sequence[torch.optim.Optimizer]
-    ) -> Terms:
-        """Step 2 (eq. 8): each f_B by its own loss on batch number `turn`; f_A still, in eval mode."""
+        self, phase: str, turn: int, opponents: Sequence[Opponent], optimizers: Sequence[torch.optim.Optimizer], *,
+        raw: bool = False,
+    ) -> Terms:  # fmt: skip
+        """Step 2 (eq. 8): each f_B by its own loss on batch number `turn`; f_A still, in eval mode, or left out (raw)."""
         terms: Terms = {}
         seen: dict[str, Views] = {}
         for number, (opponent, optimizer) in enumerate(zip(opponents, optimizers, strict=True)):
             opponent.train()
             with autocast(self.device):
                 if opponent.level not in seen:
+                    batch = self.deal.privacy_batch(phase, turn, opponent.level)
                     with torch.no_grad(), frozen([self.anonymizer]):
-                        seen[opponent.level] = self.anonymize(self.deal.privacy_batch(phase, turn, opponent.level))
+                        seen[opponent.level] = batch if raw else self.anonymize(batch)
                 loss, accuracy = opponent.reading(seen[opponent.level])
             descend(loss, optimizer)
             with autocast(self.device):
@@ -204,15 +230,19 @@ class Game:
         number = self.restarts % len(self.opponents)
         if self.config.history:
             self.past = [*self.past, self.opponents[number].eval()][-self.config.history :]
-        fresh, optimizers = self.fresh_opponents(f"restart {step}")
+        fresh, optimizers = self._fresh(self._lineups(), f"restart {step}", self.config.budget_rate)
         self.opponents[number], self.budget_optimizers[number] = fresh[number], optimizers[number]
         self.restarts += 1
 
     def audit_step(self, step: int) -> Terms:
-        """Fresh f_B of the same make against the finished f_A: what the f_B it was trained against did not find."""
-        if not self.auditors:
-            self.auditors, self.audit_optimizers = self.fresh_opponents("audit")
-        return self.budget_step("audit", step, self.auditors, self.audit_optimizers)
+        """Each fresh attacker by its own loss, on what the finished f_A gives and on raw clips."""
+        if not self.audit.attackers:
+            self.audit.begin()
+        terms: Terms = {}
+        for side, attackers in self.audit.attackers.items():
+            found = self.budget_step("audit", step, attackers, self.audit.optimizers[side], raw=side == "raw")
+            terms |= {f"{side} {name}": value for name, value in found.items()}
+        return terms
 
     # ---- watching ------------------------------------------------------------------------------------------------
 
@@ -238,19 +268,28 @@ class Game:
             return {"L1": float(torch.stack([l1_reconstruction(part, self.anonymizer(part)) for part in parts]).mean())}
 
     @torch.no_grad()
-    def watch_opponents(self, opponents: Sequence[Opponent]) -> dict[str, float]:
-        """L_B and accuracy of each f_B in eval mode on clips it has not seen."""
+    def watch_opponents(self, opponents: Sequence[Opponent], *, raw: bool = False) -> dict[str, float]:
+        """L_B and accuracy of each f_B in eval mode on clips it has not seen, through f_A or raw."""
         found: dict[str, float] = {}
         # Every process looks at all clips, so that all decide alike.
         with alone(), frozen([self.anonymizer, *opponents]), autocast(self.device):
             for number, opponent in enumerate(opponents):
-                loss, accuracy = opponent.reading(self.anonymize(self.deal.watched_views(opponent.level)))
+                views = self.deal.watched_views(opponent.level)
+                loss, accuracy = opponent.reading(views if raw else self.anonymize(views))
                 found |= {f"L_B{number or ''}": float(loss), f"f_B{number or ''} reads": float(accuracy)}
+        return found
+
+    def watch_audit(self) -> dict[str, float]:
+        """What the fresh attackers read of anonymized and of raw clips."""
+        found: dict[str, float] = {}
+        for side, attackers in self.audit.attackers.items():
+            watched = self.watch_opponents(attackers, raw=side == "raw")
+            found |= {f"{side} {name}": value for name, value in watched.items()}
         return found
 
     def watch_chance(self, opponent: Opponent) -> float:
         """What an f_B that knows nothing would read of the clips it is watched on."""
-        return opponent.chance(self.banks.watch_privacy.answers)
+        return opponent.chance(self.deal.watched_views(opponent.level).answers)
 
     def strip(self, count: int = 2) -> list[Tensor]:
         """Before and after: uint8 (T, 3, H, W) rows of a few watched clips, each followed by what f_A makes of it."""
@@ -273,8 +312,7 @@ class Game:
             "restarts": self.restarts,
             "optimizers": {name: o.state_dict() for name, o in self.optimizers.items()},
             "budget optimizers": [o.state_dict() for o in self.budget_optimizers],
-            "auditors": [o.state_dict() for o in self.auditors],
-            "audit optimizers": [o.state_dict() for o in self.audit_optimizers],
+            "audit": self.audit.state_dict(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -286,19 +324,14 @@ class Game:
         # They left in turn, place after place, so that the last one's place tells every other's.
         first = self.restarts - len(state["past"])
         self.past = [self._ready(make_opponent(lineups[(first + i) % len(lineups)])) for i in range(len(state["past"]))]
-        if state["auditors"]:
-            self.auditors, self.audit_optimizers = self.fresh_opponents("audit")
-        for key, modules in (("opponents", self.opponents), ("past", self.past), ("auditors", self.auditors)):
+        for key, modules in (("opponents", self.opponents), ("past", self.past)):
             for module, weights in zip(modules, state[key], strict=True):
                 module.load_state_dict(weights)
         for name, optimizer in self.optimizers.items():
             optimizer.load_state_dict(state["optimizers"][name])
-        for key, optimizers in (
-            ("budget optimizers", self.budget_optimizers),
-            ("audit optimizers", self.audit_optimizers),
-        ):
-            for optimizer, kept in zip(optimizers, state[key], strict=True):
-                optimizer.load_state_dict(kept)
+        for optimizer, kept in zip(self.budget_optimizers, state["budget optimizers"], strict=True):
+            optimizer.load_state_dict(kept)
+        self.audit.load_state_dict(state["audit"])
 
 
 def make_anonymizer(config: AdversarialConfig, size: int) -> UNet | UNetPlusPlus:

@@ -45,7 +45,8 @@ class Lineup:
     network: str
     norm: str
     clip: Clip
-    heads: tuple[int, ...] = ()
+    heads: tuple[int, ...] = ()  # of the questions it is told the answers of
+    asked: tuple[int, ...] = ()  # which columns of the answers those are; none named: all
     temperature: float = 0.1  # τ
     confusion: Confusion = "loss"
     width: float = 1.0
@@ -164,6 +165,7 @@ class Labelled(Opponent):
 
     def __init__(self, lineup: Lineup) -> None:
         super().__init__(lineup, outputs=sum(lineup.heads))
+        self.columns = list(lineup.asked or range(len(lineup.heads)))
 
     def _logits(self, views: Views) -> Tensor:
         # Two frames of a clip count as one clip of two frames; a network that sees clips is shown one.
@@ -173,7 +175,7 @@ class Labelled(Opponent):
 
     def reading(self, views: Views) -> tuple[Tensor, Tensor]:
         # Gathered, because the mean is over the clips whose answer is known, and each process knows others.
-        logits, answers = gather(self._logits(views)), gather(views.answers)
+        logits, answers = gather(self._logits(views)), gather(views.answers[:, self.columns])
         return heads_loss(logits, answers, self.lineup.heads), answered(logits, answers, self.lineup.heads)
 
     def confusion(self, views: Views) -> Tensor:
@@ -185,7 +187,7 @@ class Labelled(Opponent):
         # Always the most frequent answer: the best that can be done blindfold.
         shares = [
             column[column >= 0].bincount().max().item() / (column >= 0).sum().item()
-            for column in answers.T
+            for column in answers[:, self.columns].T
             if (column >= 0).any()
         ]
         return sum(shares) / len(shares) if shares else 0.0

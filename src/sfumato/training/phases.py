@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from sfumato.errors import SfumatoError
+from sfumato.training.batches import mix
 from sfumato.training.processes import current, mean_over_crew
 from sfumato.training.run import RunFolder
 
@@ -69,6 +70,7 @@ class Player:
     trained: Trainable
     run: RunFolder
     device: torch.device
+    seed: int = 0
     limits: dict[str, float] = field(default_factory=dict)  # a watched loss above its limit: the training diverges
     timing: Timing = field(default_factory=Timing)
     progress: Progress = field(default_factory=Progress)
@@ -108,7 +110,7 @@ class Player:
         self.progress.phase(phase.name, phase.steps, start)
         for step in range(start, phase.steps):
             # Whatever draws from torch's own generator (dropout) draws the same in a resumed run.
-            torch.manual_seed(step)
+            torch.manual_seed(mix(self.seed, phase.name, step, current().rank))
             terms = phase.step(step)
             done = step + 1
             last = done == phase.steps
@@ -136,7 +138,8 @@ class Player:
             self.run.log({"kind": "step", "phase": phase.name, "step": step, **latest})
 
     def _watch(self, phase: Phase, step: int) -> dict[str, float]:
-        watched = phase.watch()
+        # The mean over processes, so that all decide alike whether it is enough.
+        watched = {k: float(v) for k, v in mean_over_crew(_tensors(phase.watch(), self.device)).items()}
         self._guard(phase, step, watched, self.limits)
         if current().main:
             self.run.log({"kind": "watch", "phase": phase.name, "step": step, **watched})
@@ -180,6 +183,10 @@ def _all_finite(state: Any) -> bool:
         return bool(state.isfinite().all())
     inner = state.values() if isinstance(state, dict) else state if isinstance(state, (list, tuple)) else ()
     return all(_all_finite(value) for value in inner)
+
+
+def _tensors(values: dict[str, float], device: torch.device) -> dict[str, Tensor]:
+    return {name: torch.tensor(value, device=device) for name, value in values.items()}
 
 
 class Interruption:

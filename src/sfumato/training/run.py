@@ -31,8 +31,8 @@ GAP = 2  # pixels between the frames of a strip
 class RunFolder:
     """A run's files: `run.json`, `metrics.jsonl`, `checkpoint.pt`, `frames/`, `anonymizer/`, `result.json`.
 
-    Each file holds the old or the new content, never half of one, whenever the run is stopped; nothing that lies in
-    the folder is ever deleted.
+    Each file holds the old or the new content, never half of one, whenever the run is stopped. Nothing that lies in the
+    folder is ever deleted, but for the checkpoint of a run that is finished: it can be a gigabyte.
 
     >>> run = RunFolder.open(Path("runs/spact"), about, resume=False)
     >>> run.log({"phase": "minimax", "step": 1, "action_loss": 0.7})
@@ -197,6 +197,27 @@ class RunFolder:
         """
         with _writing(self.result):
             write_whole(self.result, _json(result, indent=1))
+
+    def pin(self, name: str, value: str) -> None:
+        """Write down what must not change while a run goes on; a resumed run that finds it changed stops.
+
+        >>> run.pin("clips", dataset.fingerprint())
+        """
+        stored = self._read_record()
+        if stored.setdefault(name, value) != value:
+            raise SfumatoError(
+                f"the {name} are not those that the run in '{self.path}' began with", "choose another --out"
+            )
+        with _writing(self.record):
+            write_whole(self.record, _json(stored, indent=1))
+
+    def drop_checkpoint(self) -> None:
+        """Once the result is there nobody needs to go on.
+
+        >>> run.drop_checkpoint()
+        """
+        if self.result.exists():
+            self.checkpoint.unlink(missing_ok=True)
 
     def read_result(self) -> dict[str, Any]:
         """What `save_result` wrote; a run that is not finished has none."""

@@ -28,6 +28,7 @@ from sfumato.evaluation.metrics import MIN_GROUPS, leakage_removed, nhv, utility
 from sfumato.evaluation.provenance import code_digest, commit, versions
 from sfumato.evaluation.result import Line, Result
 from sfumato.evaluation.scoring import Ruler, Sitting, attack_result, headline, strongest_of, utility_score
+from sfumato.recognizers import level_of
 from sfumato.training.device import hardware
 from sfumato.training.fit import FitConfig
 
@@ -40,11 +41,15 @@ class JudgeConfig:
     """How thorough a judgement is. `standard` networks want a GPU; `tiny` ones do on a laptop."""
 
     models: str = "standard"
+    video_model: str = ""  # another recognizer than the usual one, for exams over clips
+    frame_model: str = ""  # and for exams over frames
     epochs: int = 20
     batch: int = 32
     seeds: int = 1
     views: int = 1
-    attacks: tuple[str, ...] = ("frame", "video", "identity", "identity-frames", "identity-placed")
+    attacks: tuple[str, ...] = (
+        "frame", "video", "video-placed", "identity", "identity-frames", "identity-placed",
+    )  # fmt: skip
 
     def examinee(self, exam: Exam, dataset: VideoDataset) -> Examinee:
         """Who sits that exam. Frame-level examinees train on two frames of a clip at a time and are tested on eight."""
@@ -54,13 +59,19 @@ class JudgeConfig:
         }
         if self.models not in names:
             raise SfumatoError(f"there are no '{self.models}' models", f"use {' or '.join(names)}")
+        chosen = {"video": self.video_model, "frame": self.frame_model}[exam.level] or names[self.models][exam.level]
+        level = level_of(chosen)
+        if level != exam.level:
+            raise SfumatoError(
+                f"'{chosen}' looks at {level}s, and '{exam.name}' at {exam.level}s", "choose another one"
+            )
         rate = 1e-3 if self.models == "standard" else 3e-3
         fit = FitConfig(epochs=self.epochs, batch=self.batch, learning_rate=rate, flip=dataset.mirror_safe)
         if exam.placed:
             fit = replace(fit, moved=False, flip=False)
         if exam.level == "frame":
             fit = replace(fit, frames=2, test_frames=min(8, dataset.shape.frames))
-        return Examinee(names[self.models][exam.level], fit)
+        return Examinee(chosen, fit)
 
 
 @dataclass(frozen=True)

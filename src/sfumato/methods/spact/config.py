@@ -12,7 +12,6 @@ from sfumato.training.adversarial import AdversarialConfig, Schedule, setting
 class SPActConfig(AdversarialConfig):
     """A sparse black-and-white mosaic, trained against SPAct's f_B; `recipes/spact-paper.toml` has the paper's own setting."""
 
-    anonymizer_norm: Literal["batch", "group"] = "group"
     levels: int = setting(2, low=0)
     cell: int = setting(4, low=1)
     grey: bool = True
@@ -25,4 +24,5 @@ class SPActConfig(AdversarialConfig):
     schedule: Schedule = "one-cycle"
     anonymizer_rate: float = setting(1e-3, "α_A", low=0)
     utility_rate: float = setting(1e-3, "α_T", low=0)
+    budget_rate: float = setting(1e-3, "α_B", low=0)
     weight_decay: float = setting(0.02, low=0)

@@ -17,15 +17,16 @@ from sfumato.training.minimax import Game, Objective, Terms, UtilityLoss
 from sfumato.training.opponents import Views
 
 
-def distinctiveness(game: Game, config: TeDSPADConfig, output: Tensor) -> Tensor:
-    """The triplet term: a moment's features lie nearer to its own mirror image than to another moment of the video.
+def distinctiveness(game: Game, config: TeDSPADConfig, batch: ActionBatch, output: Tensor) -> Tensor:
+    """The triplet term: a moment, augmented otherwise, lies nearer to itself than to another moment of the video.
 
     The moments are the two halves of the clip, (B, T, 3, H, W) → (B, T/2, 3, H, W) each, so that a data set whose
     videos are one clip long has them too.
     """
     half = output.shape[1] // 2
     early, late = output[:, :half], output[:, half : 2 * half]
-    anchor, same, other = game.utility.features(torch.cat([early, early.flip(-1), late])).float().chunk(3)
+    again = game.anonymizer(batch.again(half))
+    anchor, same, other = game.utility.features(torch.cat([early, again, late])).float().chunk(3)
     return config.triplet_weight * temporal_triplet(anchor, same, other, config.triplet_margin)
 
 
@@ -36,13 +37,13 @@ def objectives(game: Game, config: TeDSPADConfig) -> tuple[Objective, UtilityLos
         action = game.utility_loss(output, batch.actions)
         return {
             "action": action,
-            "distinctiveness": distinctiveness(game, config, output),
+            "distinctiveness": distinctiveness(game, config, batch, output),
             "budget": -config.budget_weight * game.budget_confusion(views),
             "shown": game.shown(output, action),
         }
 
     def utility(batch: ActionBatch, output: Tensor) -> Tensor:
-        return game.utility_loss(output, batch.actions) + distinctiveness(game, config, output)
+        return game.utility_loss(output, batch.actions) + distinctiveness(game, config, batch, output)
 
     return anonymizer, utility
 
