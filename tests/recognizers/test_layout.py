@@ -13,12 +13,13 @@ from sfumato.training.device import settle
 
 CPU, CLIP = torch.device("cpu"), (4, 32, 32)
 LAYOUTS = {4: torch.channels_last, 5: torch.channels_last_3d}
-CONVOLUTIONAL = [name for name in RECOGNIZERS.names() if not name.startswith("vit")]
+CONVOLUTIONAL = [name for name in RECOGNIZERS.names() if "vit" not in name]
 
 
 def small(name: str) -> Recognizer:
     torch.manual_seed(0)
-    shallow = {"depth": 1} if name.startswith("vit") else {}
+    depths = {"vit-s": 1, "vit-b": 1, "mvit-v2-s": 6}
+    shallow = {"depth": depths[name]} if name in depths else {}
     return make_recognizer(name, 5, clip=CLIP, width=0.125, **shallow)
 
 

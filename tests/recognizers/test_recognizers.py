@@ -13,12 +13,13 @@ from sfumato.errors import SfumatoError
 from sfumato.recognizers import RECOGNIZERS, FrameRecognizer, Recognizer, make_recognizer
 
 CLIP = (4, 32, 32)
-CONVOLUTIONAL = [name for name in RECOGNIZERS.names() if not name.startswith("vit")]
+CONVOLUTIONAL = [name for name in RECOGNIZERS.names() if "vit" not in name]
 
 
 def small(name: str, outputs: int = 5, **options: Any) -> Recognizer:
     torch.manual_seed(0)
-    shallow = {"depth": 2} if name.startswith("vit") else {}
+    depths = {"vit-s": 2, "vit-b": 2, "mvit-v2-s": 6}
+    shallow = {"depth": depths[name]} if name in depths else {}
     return make_recognizer(name, outputs, clip=CLIP, width=0.125, **shallow, **options)
 
 
@@ -29,7 +30,7 @@ def videos(count: int = 2, seed: int = 0) -> Tensor:
 def test_names_are_the_agreed_ones() -> None:
     assert " ".join(RECOGNIZERS.names()) == (
         "r3d-18 r2plus1d-18 c3d i3d-r50 resnet-18 resnet-34 resnet-50 resnet-101 resnet-152 mobilenet-v1 "
-        "vit-s vit-b tiny-video tiny-frame"
+        "vit-s vit-b mvit-v2-s tiny-video tiny-frame"
     )
     assert all(entry.summary.startswith(("video: ", "frame: ")) for entry in RECOGNIZERS)
 
@@ -113,7 +114,7 @@ def test_frame_level_logits_are_the_mean_of_the_frames_logits(name: str) -> None
     assert recognizer.frame_features(video).shape == (2, CLIP[0], recognizer.feature_width)
 
 
-@pytest.mark.parametrize("name", ["r3d-18", "r2plus1d-18", "c3d", "i3d-r50", "vit-s", "tiny-video"])
+@pytest.mark.parametrize("name", ["r3d-18", "r2plus1d-18", "c3d", "i3d-r50", "vit-s", "mvit-v2-s", "tiny-video"])
 def test_video_level_sees_the_order_of_the_frames(name: str) -> None:
     recognizer = small(name).eval()
     video = videos()

@@ -13,6 +13,7 @@ from sfumato.recognizers.base import Clip, FrameRecognizer, Level, Recognizer, V
 from sfumato.recognizers.c3d import C3D
 from sfumato.recognizers.i3d import I3DResNet50
 from sfumato.recognizers.image import RESNETS, ImageResNet, MobileNetV1
+from sfumato.recognizers.mvit import MViT
 from sfumato.recognizers.resnet3d import r2plus1d_18, r3d_18
 from sfumato.recognizers.tiny import TinyFrame, TinyVideo
 from sfumato.recognizers.vit import vit_b, vit_s
@@ -41,6 +42,7 @@ for _layers, _millions in zip(RESNETS, (12, 22, 26, 45, 60), strict=True):
 RECOGNIZERS.add("mobilenet-v1", "frame: MobileNetV1, 4 M parameters", MobileNetV1)
 RECOGNIZERS.add("vit-s", "video: ViT-S on tubelets of 2×16×16, 22 M parameters", vit_s)
 RECOGNIZERS.add("vit-b", "video: ViT-B on tubelets of 2×16×16, 86 M parameters", vit_b)
+RECOGNIZERS.add("mvit-v2-s", "video: MViTv2-S, 35 M parameters", MViT)
 RECOGNIZERS.add("tiny-video", "video: four 3-D convolutions for a laptop's CPU, 0.2 M parameters", TinyVideo)
 RECOGNIZERS.add("tiny-frame", "frame: six convolutions for a laptop's CPU, 0.2 M parameters", TinyFrame)
 
