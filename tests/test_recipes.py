@@ -49,3 +49,6 @@ def test_the_other_papers_numbers() -> None:
         "attributes",
         True,
     )
+    assert (vita.utility, vita.utility_dilated, vita.restart_steps) == ("r3d-18", True, 200)  # k
+    assert vita.networks() == ("resnet-50", "mobilenet-v1")  # M = 2
+    assert (vita.anonymizer_rate, vita.utility_rate, vita.budget_rate) == (1e-4, 1e-4, 1e-4)

@@ -258,9 +258,10 @@ def test_who_sits_an_exam(minute: TheatreDataset) -> None:
         JudgeConfig(models="huge").examinee(UTILITY, minute)
 
 
-def test_the_placed_attacker_is_shown_everything_where_it_is() -> None:
+@pytest.mark.parametrize("attack", ["identity", "video"])
+def test_the_placed_attacker_is_shown_everything_where_it_is(attack: str) -> None:
     data = TheatreDataset("small")
-    placed, moved = (JudgeConfig().examinee(ATTACKS.make(name), data).fit for name in ("identity-placed", "identity"))
+    placed, moved = (JudgeConfig().examinee(ATTACKS.make(name), data).fit for name in (f"{attack}-placed", attack))
     assert (placed.moved, placed.flip, moved.moved, moved.flip) == (False, False, True, True)
     assert replace(placed, moved=True, flip=True) == moved  # in all else it is trained as hard
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional as F
 
 from sfumato.methods import find_method
@@ -99,3 +100,14 @@ def test_the_default_mosaic_is_trained_too(tmp_path: Path) -> None:
 def test_it_is_found_by_name() -> None:
     method = find_method("spact")
     assert (method.name, method.config, method.train) == ("spact", SPActConfig, train)
+
+
+@pytest.mark.parametrize(("dilated", "stride", "dilation"), [(True, 1, 2), (False, 2, 1)])
+def test_f_t_keeps_its_resolution_in_time_where_it_is_asked_to(dilated: bool, stride: int, dilation: int) -> None:
+    game = make_game(tiny(SPActConfig, utility="r3d-18", utility_width=0.125, utility_dilated=dilated))
+    inside, shortcut = (
+        next(m for m in part.modules() if isinstance(m, nn.Conv3d))
+        for part in (game.utility.layer4[0], game.utility.layer4[0].downsample)
+    )
+    assert (inside.stride, inside.dilation) == ((stride, 2, 2), (dilation, 1, 1))
+    assert shortcut.stride == (stride, 2, 2)

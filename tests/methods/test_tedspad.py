@@ -11,7 +11,6 @@ from sfumato.errors import SfumatoError
 from sfumato.methods import find_method
 from sfumato.methods.tedspad.config import TeDSPADConfig
 from sfumato.methods.tedspad.train import distinctiveness, objectives, train
-from sfumato.training.augment import nudge
 from sfumato.training.optimisation import frozen
 
 from ..training.toys import each_term_falls, let_utility_read, make_game, make_stage, snapshot, terms_add_up, tiny
@@ -35,14 +34,29 @@ def test_the_triplet_holds_two_halves_of_a_clip_apart() -> None:
 
 
 def test_again_is_the_same_moment_augmented_otherwise_and_mirrored_only_where_that_is_harmless() -> None:
-    batch = make_game(tiny(TeDSPADConfig, augmentation="gentle")).deal.action_batch("minimax", 0)
-    assert not batch.flip  # left and right matter in the toy clips
-    again = batch.again(2)
-    assert again.shape == (4, 2, 3, 16, 16) and not again.equal(batch.video[:, :2])
-    assert again.equal(nudge(batch.pixels[:, :2], 1 - batch.chance, flip=False))
+    game = make_game(tiny(TeDSPADConfig, augmentation="gentle", batch=12))
+    bank = game.banks.action
+    assert not bank.mirror_safe  # left and right matter in the toy clips
+    bank.pixels = torch.zeros_like(bank.pixels)
+    bank.pixels[:, :2, :, :, :5] = 200  # the first moment is bright on the left, the second one black
+
+    def left_and_right(flip: bool) -> tuple[list[bool], list[bool]]:
+        """Whether each clip, and the same moment again, is brighter on the left."""
+        bank.mirror_safe = flip
+        batch = game.deal.action_batch("minimax", 0)
+        again = batch.again(2)
+        assert again.shape == (12, 2, 3, 16, 16) and (again.amax((2, 3, 4)) > 0.5).all()
+        assert not any(a.equal(b) for a, b in zip(again, batch.video[:, :2], strict=True))
+        sides = ((video[..., :8] - video[..., 8:]).mean((1, 2, 3, 4)) > 0 for video in (batch.video[:, :2], again))
+        first, second = (side.tolist() for side in sides)
+        return first, second
+
+    assert left_and_right(flip=False) == ([True] * 12, [True] * 12)
+    first, second = left_and_right(flip=True)
+    assert len(set(first)) == 2 and second == [not left for left in first]
 
 
-@pytest.mark.parametrize("utility", ["vit-s", "c3d"])
+@pytest.mark.parametrize("utility", ["vit-s", "mvit-v2-s", "c3d"])
 def test_networks_that_need_whole_clips_are_refused(utility: str) -> None:
     with pytest.raises(SfumatoError, match="whole clips only"):
         TeDSPADConfig(utility=utility)

@@ -104,3 +104,15 @@ def test_it_is_found_by_name() -> None:
 def test_what_the_opponent_is_told_can_be_chosen(told: str, heads: tuple[int, ...], asked: tuple[int, ...]) -> None:
     lineup = make_game(vita(budget_models="tiny-frame", budget_labels=told)).opponents[0].lineup
     assert (lineup.heads, lineup.asked) == (heads, asked)
+
+
+def test_a_reader_of_some_questions_hears_of_no_other() -> None:
+    game = make_game(vita(budget_models="tiny-frame", budget_labels="identity"))
+    opponent, views = game.opponents[0], game.deal.privacy_batch("minimax", 0, "frame")
+    with torch.no_grad(), frozen([opponent]):
+        loss, accuracy = opponent.reading(views)
+        answer = opponent.network(torch.cat([views.first, views.second], 1))
+    assert answer.shape == (4, 4)  # one of four people, for each of four clips
+    assert float(loss) == pytest.approx(float(heads_loss(answer, views.answers[:, 1:], (4,))))
+    assert float(accuracy) == float((answer.argmax(1) == views.answers[:, 1]).float().mean())
+    assert opponent.chance(torch.tensor([[0, 2], [0, 2], [0, 1]])) == pytest.approx(2 / 3)  # 1 for the other question

@@ -43,7 +43,8 @@ def test_the_defaults_are_the_papers() -> None:
         "any",
     )
     assert (config.budget_weight, config.temperature) == (1.0, 0.1)
-    assert config.budget_norm == "group"  # frozen batch statistics can be fooled without removing anything
+    # frozen batch statistics can be fooled without removing anything, and f_A's would mix two data sets
+    assert config.budget_norm == config.anonymizer_norm == "group"
     assert config.anonymizer_rate == config.utility_rate == config.budget_rate == 1e-4
     assert config.reconstruction_rate == 1e-3
 
@@ -106,3 +107,23 @@ def test_labels_need_somebody_to_read_them() -> None:
     assert error.next_step == "leave one of them out"
     for settings in (["budget=labels"], ["budget_update=none"]):
         load_options(AdversarialConfig, settings=settings)
+
+
+def test_one_shade_shows_nothing() -> None:
+    assert refusal("levels=1").what == "levels = 1 leaves one shade, and nothing to see"
+    assert [load_options(AdversarialConfig, settings=[f"levels={n}"]).levels for n in (0, 2)] == [0, 2]
+
+
+def test_only_spacts_network_has_a_dilated_last_stage() -> None:
+    error = refusal("utility=tiny-video", "utility_dilated=true")
+    assert (error.what, error.next_step) == ("'tiny-video' has no dilated last stage", "set utility to r3d-18")
+    assert load_options(AdversarialConfig, settings=["utility_dilated=true"]).utility == "r3d-18"
+
+
+@pytest.mark.parametrize("player", ["utility", "budget_models", "auditor"])
+def test_networks_are_looked_up_before_any_training(player: str) -> None:
+    assert "did you mean 'resnet-18'" in str(refusal(f"{player}=resnet18"))
+
+
+def test_what_a_labelled_opponent_is_told_is_a_word() -> None:
+    assert refusal("budget_labels=names").next_step == "use one of attributes, identity, both"

@@ -135,6 +135,19 @@ def test_where_people_have_no_names_every_validation_clip_is_watched() -> None:
     assert watched_indices(data, "clip", 8).tolist() == [1]
 
 
+def test_clips_of_unknown_people_are_watched_beside_those_of_known_ones() -> None:
+    parts: list[Part] = ["train", "train", "val", "val", "val"]
+    data = Plain(parts, parts, [0, 1, 1, -1, 2])  # person 2 is new: f_B cannot know them
+    assert watched_indices(data, "clip", 8).tolist() == [2, 3]
+    assert load_bank(data, torch.arange(5), device=CPU).answers[:, -1].tolist() == [0, 1, 1, -1, -1]
+
+
+def test_people_are_numbered_among_those_trained_on() -> None:
+    parts: list[Part] = ["train", "train", "val"]
+    bank = load_bank(Plain(parts, parts, [5, 2, 3]), torch.arange(3), device=CPU)
+    assert bank.heads[-1] == 2 and bank.answers[:, -1].tolist() == [1, 0, -1]
+
+
 def test_a_few_watched_clips_are_spread_over_their_part() -> None:
     data = open_dataset("theatre:small")
     part = data.split("val", "person")
@@ -166,6 +179,7 @@ def test_one_person_or_nobody_known_is_no_question(people: list[int]) -> None:
     bank = load_bank(Plain(PARTS, PARTS, people), torch.arange(3), device=CPU)
     assert bank.heads == (3, 2)
     assert bank.answers.shape == (3, 2)
+    assert (bank.questions("identity"), bank.questions("attributes"), bank.questions("both")) == ((), (0, 1), (0, 1))
 
 
 def test_a_bank_of_the_theatre() -> None:

@@ -327,14 +327,19 @@ def test_an_attacker_that_cannot_read_raw_video_proves_nothing() -> None:
 
 def test_a_finished_run_needs_no_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    stage = make_stage(tmp_path / "run")
-    stage.run.drop_checkpoint()
-    play(stage, reconstruction_steps=1, opponent_steps=0, steps=1, audit_steps=0)
-    assert stage.run.result.exists() and not stage.run.checkpoint.exists()
-    unfinished = make_stage(tmp_path / "other").run
-    unfinished.save_checkpoint({"phase": 0})
-    unfinished.drop_checkpoint()
-    assert unfinished.checkpoint.exists()
+    folder, short = tmp_path / "run", {"reconstruction_steps": 1, "opponent_steps": 0, "steps": 1, "audit_steps": 2}
+    with pytest.raises(KeyboardInterrupt):
+        play(make_stage(folder, progress=at(("audit", 1), press_ctrl_c)), **short)
+    assert kept(folder)["phase"] == 3 and not (folder / "result.json").exists()
+    RunFolder(folder).drop_checkpoint()
+    assert (folder / "checkpoint.pt").exists()  # without a result it is all there is
+
+    _, result = play(make_stage(folder, resume=True), **short)
+    assert not (folder / "checkpoint.pt").exists() and RunFolder(folder).read_result() == result
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.name != "run.json"}
+    busy = Progress(step=lambda done, latest: pytest.fail("a finished run was trained over"))
+    assert play(make_stage(folder, resume=True, progress=busy), **short)[1] == result
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.name != "run.json"} == before
 
 
 def test_without_an_audit_nothing_is_claimed_and_without_opponents_no_more_than_is_known(tmp_path: Path) -> None:

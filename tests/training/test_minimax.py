@@ -398,11 +398,3 @@ def test_the_anonymizer_is_as_the_config_asks() -> None:
     nested = make_anonymizer(tiny(anonymizer="unet++", width=16), 32)
     assert isinstance(nested, UNetPlusPlus)
     assert nested.settings()["width"] == 0.25 and nested.settings()["size"] == 32
-
-
-def test_f_t_keeps_its_resolution_in_time_where_it_is_asked_to() -> None:
-    for dilated in (False, True):
-        game = make_game(utility="r3d-18", utility_width=0.125, utility_dilated=dilated)
-        found = {(m.stride, m.dilation) for m in game.utility.layer4.modules() if isinstance(m, torch.nn.Conv3d)}
-        assert (((2, 2, 2), (1, 1, 1)) in found) != dilated
-        assert any(dilation == (2, 1, 1) or dilation == (2, 2, 2) for _, dilation in found) == dilated

@@ -125,6 +125,39 @@ def test_a_phase_ends_when_it_is_enough(tmp_path: Path) -> None:
     assert not (tmp_path / "run" / "frames" / "second-000007.png").exists()
 
 
+def test_torchs_own_draws_are_a_function_of_the_seed_the_phase_and_the_step(tmp_path: Path) -> None:
+    def drawn(name: str, **changes: Any) -> list[float]:
+        found: list[float] = []
+        hook: Hook = lambda phase, step: found.append(float(torch.rand(())))  # noqa: E731
+        make_player(tmp_path / name, Trained(hook), **changes).play()
+        return found
+
+    first, again, other = drawn("first", seed=1), drawn("again", seed=1), drawn("other", seed=2)
+    assert first == again
+    assert len(first) == 12 and len({*first, *other}) == 24  # no two seeds, phases or steps drop out the same
+
+
+def test_processes_decide_alike_by_the_mean_of_what_they_watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def with_another(values: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The other process, which watches 3 of everything."""
+        return {name: (value + 3) / 2 for name, value in values.items()}
+
+    monkeypatch.setattr("sfumato.training.phases.mean_over_crew", with_another)
+    seen: list[float] = []
+
+    def enough(watched: dict[str, float]) -> bool:
+        seen.append(watched["L_T"])
+        return watched["L_T"] == 2.0
+
+    player = make_player(tmp_path / "run", Trained())
+    player.phases[0].watch = lambda: {"L_T": 1.0}
+    player.phases[0].enough = enough
+    player.play()
+    assert seen == [2.0]
+    watched = [line for line in logged(tmp_path / "run") if (line["phase"], line["kind"]) == ("first", "watch")]
+    assert [(line["step"], line["L_T"]) for line in watched] == [(3, 2.0)]
+
+
 # ---- interrupted and taken up again ----------------------------------------------------------------------------------
 
 

@@ -35,6 +35,8 @@ class Stage:
 
 def contest(game: Game, objective: Objective, utility_loss: UtilityLoss, stage: Stage) -> dict[str, Any]:
     """Play all phases, save f_A, and say what a fresh f_B reads beside what the trained-against one does."""
+    if stage.run.result.exists():  # its checkpoint is gone: to go on would be to begin anew, over what is there
+        return stage.run.read_result()
     phases = [
         reconstruct(game),
         meet_opponents(game, utility_loss),

@@ -58,7 +58,7 @@ class Opponent(nn.Module):
 
     def __init__(self, lineup: Lineup, outputs: int) -> None:
         super().__init__()
-        options = {"norm": lineup.norm} if not lineup.network.startswith("vit") else {}
+        options = {"norm": lineup.norm} if "vit" not in lineup.network else {}  # transformers have a norm of their own
         self.network = make_recognizer(lineup.network, outputs, clip=lineup.clip, width=lineup.width, **options)
         self.lineup = lineup
         self.level: Level = self.network.level

@@ -18,7 +18,7 @@ class TeDSPADConfig(SPActConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.utility.startswith(("vit", "c3d")):
+        if self.utility.startswith(("vit", "mvit", "c3d")):
             raise SfumatoError(
                 f"'{self.utility}' reads whole clips only, and moments are half as long", "use r3d-18 or i3d-r50"
             )
