@@ -17,7 +17,6 @@ import torch
 
 from sfumato.evaluation.provenance import commit, versions
 from sfumato.methods.spact.config import SPActConfig
-from sfumato.methods.spact.train import objectives
 from sfumato.training.bank import Bank
 from sfumato.training.contest import minimax
 from sfumato.training.dealing import Banks
@@ -40,7 +39,7 @@ def measure(batch: int, recipe: Path, settings: list[str], device: torch.device,
     config = load_options(SPActConfig, recipe=recipe, settings=settings)
     bank = made_up(4 * batch, (16, 112, 112), device)
     game = Game(config, Banks(bank, bank, bank, bank, 20), seed=0, device=device)
-    step = minimax(game, *objectives(game)).step
+    step = minimax(game, game.adversarial_terms, game.action_loss).step
     done, started = 0, 0.0
     while True:
         step(done)

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from sfumato.methods import find_method
 from sfumato.methods.spact.config import SPActConfig
-from sfumato.methods.spact.train import objectives, train
+from sfumato.methods.spact.train import train
 from sfumato.objectives.contrastive import nt_xent
 from sfumato.training.optimisation import frozen
 
@@ -20,6 +20,7 @@ from ..training.toys import (
     logged,
     make_game,
     make_stage,
+    objectives,
     plain_descent,
     terms_add_up,
     tiny,

@@ -8,14 +8,23 @@ import torch
 
 from sfumato.errors import SfumatoError
 from sfumato.methods import find_method
-from sfumato.methods.spact.train import objectives
 from sfumato.methods.vita.config import VITAConfig
 from sfumato.methods.vita.train import train
 from sfumato.objectives.labels import entropy, heads_loss
 from sfumato.training.minimax import Game
 from sfumato.training.optimisation import frozen
 
-from ..training.toys import CPU, each_term_falls, make_banks, make_game, make_stage, plain_descent, terms_add_up, tiny
+from ..training.toys import (
+    CPU,
+    each_term_falls,
+    make_banks,
+    make_game,
+    make_stage,
+    objectives,
+    plain_descent,
+    terms_add_up,
+    tiny,
+)
 
 TERMS = ["action", "budget", "shown"]
 PAIR = "tiny-frame+tiny-video"

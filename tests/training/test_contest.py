@@ -14,7 +14,6 @@ from torch import Tensor
 
 from sfumato.anonymizers import load
 from sfumato.errors import SfumatoError
-from sfumato.methods.spact.train import objectives
 from sfumato.training.audit import verdict
 from sfumato.training.contest import Stage, audit, confront, contest, meet_opponents, minimax, reconstruct
 from sfumato.training.minimax import Game
@@ -23,7 +22,7 @@ from sfumato.training.phases import Progress
 from sfumato.training.processes import launch
 from sfumato.training.run import RunFolder
 
-from .toys import CPU, equal, flat, logged, make_game, make_stage, same, snapshot, tiny, train_in_crew
+from .toys import CPU, equal, flat, logged, make_game, make_stage, objectives, same, snapshot, tiny, train_in_crew
 
 PHASES = ["reconstruct", "opponents", "minimax", "audit"]
 PAIR = "tiny-frame+tiny-video"

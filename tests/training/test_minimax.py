@@ -13,13 +13,12 @@ from torch.nn import functional as F
 from sfumato.anonymizers.unet import UNet
 from sfumato.anonymizers.unet_plus_plus import UNetPlusPlus
 from sfumato.errors import SfumatoError
-from sfumato.methods.spact.train import objectives
 from sfumato.training.dealing import ActionBatch
 from sfumato.training.minimax import Game, Terms, make_anonymizer
 from sfumato.training.opponents import Views
 from sfumato.training.optimisation import one_cycle
 
-from .toys import CPU, equal, gradient, make_banks, make_game, same, snapshot, tiny
+from .toys import CPU, equal, gradient, make_banks, make_game, objectives, same, snapshot, tiny
 
 KINDS = ["nt-xent", "moco", "rotation", "labels"]
 

@@ -85,9 +85,6 @@ def test_steps_are_logged_and_watched_now_and_then_and_at_the_end(whole: tuple[P
     ]  # fmt: skip
     last = logged(folder)[-1]
     assert last["L_T"] == pytest.approx(float(trained.value.max()))
-    assert make_player(folder, Trained()).last_watched() == {
-        "first: L_T": logged(folder)[4]["L_T"], "second: L_T": last["L_T"],
-    }  # fmt: skip
     assert checkpoint(folder)["phase"] == 3 and checkpoint(folder)["trained"]["value"].equal(trained.value)
 
 
@@ -214,8 +211,8 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(
 def test_a_finished_run_has_nothing_left_to_do(whole: tuple[Path, Trained]) -> None:
     resumed = Trained(lambda phase, step: pytest.fail("a step was done again"))
     before = (whole[0] / "metrics.jsonl").read_bytes()
-    found = make_player(whole[0], resumed).play()
-    assert resumed.value.equal(whole[1].value) and set(found) == {"first: L_T", "second: L_T"}
+    make_player(whole[0], resumed).play()
+    assert resumed.value.equal(whole[1].value)
     assert (whole[0] / "metrics.jsonl").read_bytes() == before
 
 

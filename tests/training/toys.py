@@ -16,7 +16,7 @@ from sfumato.training.adversarial import AdversarialConfig
 from sfumato.training.bank import Bank
 from sfumato.training.contest import Stage
 from sfumato.training.dealing import Banks
-from sfumato.training.minimax import Game, Objective
+from sfumato.training.minimax import Game, Objective, UtilityLoss
 from sfumato.training.optimisation import frozen
 from sfumato.training.phases import Progress, Timing
 from sfumato.training.run import RunFolder
@@ -74,6 +74,11 @@ def make_banks() -> Banks:
 def make_game(config: AdversarialConfig | None = None, **changes: Any) -> Game:
     """A game on fresh banks; `changes` are settings of the shared config."""
     return Game(config or tiny(**changes), make_banks(), seed=0, device=CPU)
+
+
+def objectives(game: Game) -> tuple[Objective, UtilityLoss]:
+    """What f_A and f_T minimise in SPAct and VITA."""
+    return game.adversarial_terms, game.action_loss
 
 
 def plain_descent(game: Game, rate: float) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from sfumato.errors import SfumatoError
-from sfumato.writing import write_whole
+from sfumato.writing import to_json, write_whole
 
 SCHEMA = "sfumato-result/1"
 
@@ -127,8 +127,7 @@ class Result:
     def save(self, path: Path) -> None:
         """Write as JSON, whole or not at all."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(_without_nan(asdict(self)), indent=1, ensure_ascii=False) + "\n"
-        write_whole(path, text.encode())
+        write_whole(path, to_json(asdict(self), indent=1))
 
     @staticmethod
     def load(path: Path) -> Result:
@@ -143,16 +142,6 @@ class Result:
             return _build(Result, stored)
         except (KeyError, TypeError, ValueError) as error:
             raise SfumatoError(f"'{path}' is damaged ({error})", "judge again") from None
-
-
-def _without_nan(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {k: _without_nan(v) for k, v in value.items()}
-    if isinstance(value, list):
-        return [_without_nan(v) for v in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
 
 
 def _build(kind: Any, value: Any) -> Any:

@@ -86,6 +86,14 @@ class VideoRecognizer(Recognizer):
     def encode(self, clips: Tensor) -> Tensor:
         """Normalised (B, 3, T, H, W), time after colour as 3-D convolutions want it, to (B, feature_width)."""
 
+    def require_size(self, clips: Tensor) -> None:
+        """For networks with a place for every token: refuse clips (B, 3, T, H, W) of another size than `clip`."""
+        if clips.shape[2:] != self.clip:
+            raise SfumatoError(
+                f"this recognizer was made for clips of (frames, height, width) {self.clip}, not {tuple(clips.shape[2:])}",
+                "resize the clips, or make the recognizer with their size",
+            )
+
     def features(self, video: Tensor) -> Tensor:
         # Channels-last: 3-D convolutions are faster in this layout, on a GPU as on a CPU.
         clips = self.normalise(video).transpose(1, 2).contiguous(memory_format=torch.channels_last_3d)

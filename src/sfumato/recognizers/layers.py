@@ -39,6 +39,17 @@ def make_norm(kind: str, channels: int, dims: int, eps: float = 1e-5) -> nn.Modu
     raise SfumatoError(f"there is no norm '{kind}'", "use 'batch' or 'group'")
 
 
+def initialise_transformer(network: nn.Module) -> None:
+    """Small truncated normal weights for every linear layer, biases 0. In place.
+
+    >>> initialise_transformer(nn.Linear(4, 4))
+    """
+    for module in network.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.trunc_normal_(module.weight, std=0.02)
+            nn.init.zeros_(module.bias)
+
+
 def initialise(network: nn.Module) -> None:
     """Kaiming fan-out for every convolution, small normal weights for every linear layer, biases 0. In place.
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from sfumato.errors import SfumatoError
 from sfumato.recognizers.base import Clip, Pixels, VideoRecognizer
-from sfumato.recognizers.layers import scaled
+from sfumato.recognizers.layers import initialise_transformer, scaled
 
 PIXELS = Pixels((0.45, 0.45, 0.45), (0.225, 0.225, 0.225))
 STEM_STRIDE = (2, 4, 4)
@@ -65,7 +65,7 @@ class MViT(VideoRecognizer):
         self.norm = nn.LayerNorm(channels, NORM_EPSILON)
         # Not `self.head = ...`: the published name of these two is that of the property below.
         self._modules["head"] = nn.Sequential(nn.Dropout(HEAD_DROPOUT), nn.Linear(channels, outputs))
-        self._initialise()
+        initialise_transformer(self)
 
     @property
     def head(self) -> nn.Module:
@@ -74,18 +74,8 @@ class MViT(VideoRecognizer):
         assert classifier is not None
         return classifier
 
-    def _initialise(self) -> None:
-        for module in self.modules():
-            if isinstance(module, nn.Linear):
-                nn.init.trunc_normal_(module.weight, std=0.02)
-                nn.init.zeros_(module.bias)
-
     def encode(self, clips: Tensor) -> Tensor:
-        if clips.shape[2:] != self.clip:
-            raise SfumatoError(
-                f"this MViT was made for clips of (frames, height, width) {self.clip}, not {tuple(clips.shape[2:])}",
-                "resize the clips, or make the recognizer with their size",
-            )
+        self.require_size(clips)
         tokens = self.pos_encoding(self.conv_proj(clips).flatten(2).transpose(1, 2))
         for block in self.blocks:
             tokens = block(tokens)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from sfumato.errors import SfumatoError
 from sfumato.recognizers.base import IMAGENET, Clip, VideoRecognizer
-from sfumato.recognizers.layers import scaled
+from sfumato.recognizers.layers import initialise_transformer, scaled
 
 TUBELET = (2, 16, 16)
 
@@ -53,21 +53,11 @@ class VideoViT(VideoRecognizer):
         self.layers = nn.Sequential(*(_Layer(embedding, heads) for _ in range(depth)))
         self.norm = nn.LayerNorm(embedding)
         self.fc = nn.Linear(embedding, outputs)
-        self._initialise()
-
-    def _initialise(self) -> None:
         nn.init.trunc_normal_(self.position, std=0.02)
-        for module in self.modules():
-            if isinstance(module, nn.Linear):
-                nn.init.trunc_normal_(module.weight, std=0.02)
-                nn.init.zeros_(module.bias)
+        initialise_transformer(self)
 
     def encode(self, clips: Tensor) -> Tensor:
-        if clips.shape[2:] != self.clip:
-            raise SfumatoError(
-                f"this ViT was made for clips of (frames, height, width) {self.clip}, not {tuple(clips.shape[2:])}",
-                "resize the clips, or make the recognizer with their size",
-            )
+        self.require_size(clips)
         tokens: Tensor = self.norm(self.layers(self.patch(tubelets(clips)) + self.position))
         return tokens.mean(1)
 

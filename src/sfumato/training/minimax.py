@@ -151,6 +151,19 @@ class Game:
         over_all = mean_over_crew({str(number): value for number, value in enumerate(each)})
         return each[int(torch.stack(list(over_all.values())).argmin())]
 
+    def adversarial_terms(self, batch: ActionBatch, output: Tensor, views: Mapping[str, Views]) -> Terms:
+        """What every method's f_A minimises: L_T, −ω·L_B, and the price of what is shown."""
+        action = self.utility_loss(output, batch.actions)
+        return {
+            "action": action,
+            "budget": -self.config.budget_weight * self.budget_confusion(views),
+            "shown": self.shown(output, action),
+        }
+
+    def action_loss(self, batch: ActionBatch, output: Tensor) -> Tensor:
+        """What every method's f_T minimises: L_T."""
+        return self.utility_loss(output, batch.actions)
+
     def levels(self) -> list[str]:
         """Whether some f_B sees frames, whole clips, or both are there; in the same order in every process."""
         return list(dict.fromkeys(opponent.level for opponent in self.opponents))

@@ -75,21 +75,12 @@ class Player:
     timing: Timing = field(default_factory=Timing)
     progress: Progress = field(default_factory=Progress)
 
-    def play(self) -> dict[str, float]:
-        """Train to the end of the last phase; what was watched last in each phase, as "phase: name"."""
+    def play(self) -> None:
+        """Train to the end of the last phase."""
         at, step = self._take_up()
         with Interruption() as interruption:
             for number in range(at, len(self.phases)):
                 self._play_phase(number, step if number == at else 0, interruption)
-        return self.last_watched()
-
-    def last_watched(self) -> dict[str, float]:
-        """From the log: the last watched values of each phase."""
-        found: dict[str, float] = {}
-        for record in self.run.records():
-            if record.get("kind") == "watch":
-                found |= {f"{record['phase']}: {k}": v for k, v in record.items() if k not in ("kind", "phase", "step")}
-        return found
 
     def _take_up(self) -> tuple[int, int]:
         """Where to go on: the phase and the step, (0, 0) for a new run. What was logged after it is done again."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +14,7 @@ from torch import Tensor
 
 from sfumato.errors import SfumatoError
 from sfumato.training.options import differences
-from sfumato.writing import write_whole
+from sfumato.writing import to_json, write_whole
 
 SCHEMA = "sfumato-run/1"
 IDENTITY = (
@@ -100,7 +99,7 @@ class RunFolder:
 
         >>> run.log({"step": 1, "action_loss": 0.7})
         """
-        line = _json(record)
+        line = to_json(record)
         # opened each time: closing it hands the whole line to the system in one piece
         with _writing(self.metrics), self.metrics.open("ab") as file:
             file.write(line)
@@ -196,7 +195,7 @@ class RunFolder:
         >>> run.save_result({"steps": 1000, "action_accuracy": 0.93})
         """
         with _writing(self.result):
-            write_whole(self.result, _json(result, indent=1))
+            write_whole(self.result, to_json(result, indent=1))
 
     def pin(self, name: str, value: str) -> None:
         """Write down what must not change while a run goes on; a resumed run that finds it changed stops.
@@ -209,7 +208,7 @@ class RunFolder:
                 f"the {name} are not those that the run in '{self.path}' began with", "choose another --out"
             )
         with _writing(self.record):
-            write_whole(self.record, _json(stored, indent=1))
+            write_whole(self.record, to_json(stored, indent=1))
 
     def drop_checkpoint(self) -> None:
         """Once the result is there nobody needs to go on.
@@ -236,10 +235,10 @@ class RunFolder:
         # hidden files do not count: what a killed write or a file browser left is nobody's work
         if any(not entry.name.startswith(".") for entry in self.path.iterdir()):
             raise SfumatoError(f"'{self.path}' has files in it but no run", "choose an empty or a new folder as --out")
-        write_whole(self.record, _json({"schema": SCHEMA, **about, "resumed": []}, indent=1))
+        write_whole(self.record, to_json({"schema": SCHEMA, **about, "resumed": []}, indent=1))
 
     def _continue(self, about: Mapping[str, Any]) -> None:
-        stored, now = self._read_record(), json.loads(_json(about))
+        stored, now = self._read_record(), json.loads(to_json(about))
         changed = differences(*({key: run.get(key) for key in IDENTITY} for run in (stored, now)))
         changed += differences(stored["config"], now["config"])
         if changed:
@@ -248,7 +247,7 @@ class RunFolder:
                 "resume with the settings it began with, or choose another --out",
             )
         stored["resumed"].append({key: value for key, value in now.items() if key not in (*IDENTITY, "config")})
-        write_whole(self.record, _json(stored, indent=1))
+        write_whole(self.record, to_json(stored, indent=1))
         self.rewind(self.lines)  # a line that was cut short would otherwise swallow the next one
 
     def _read_record(self) -> dict[str, Any]:
@@ -275,19 +274,3 @@ def _writing(path: Path, next_step: str = "free some space, then go on with --re
         yield
     except OSError as error:
         raise SfumatoError(f"cannot write '{path}' ({error.strerror or error})", next_step) from error
-
-
-def _json(value: Any, indent: int | None = None) -> bytes:
-    text = json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, indent=indent)
-    return f"{text}\n".encode()
-
-
-def _finite(value: Any) -> Any:
-    """The same with null for NaN and infinity, which JSON does not have."""
-    if isinstance(value, Mapping):
-        return {key: _finite(inner) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(inner) for inner in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

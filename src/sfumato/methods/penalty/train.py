@@ -29,18 +29,9 @@ def objectives(game: Game, config: PenaltyConfig) -> tuple[Objective, UtilityLos
     """What f_A minimises in step 1 (eq. 3) and f_T in step 2. No penalty on the privacy clips."""
 
     def anonymizer(batch: ActionBatch, output: Tensor, views: Mapping[str, Views]) -> Terms:
-        action = game.utility_loss(output, batch.actions)
-        return {
-            "action": action,
-            "budget": -config.budget_weight * game.budget_confusion(views),
-            "penalty": penalty(game, config, batch.video, output),
-            "shown": game.shown(output, action),
-        }
+        return game.adversarial_terms(batch, output, views) | {"penalty": penalty(game, config, batch.video, output)}
 
-    def utility(batch: ActionBatch, output: Tensor) -> Tensor:
-        return game.utility_loss(output, batch.actions)
-
-    return anonymizer, utility
+    return anonymizer, game.action_loss
 
 
 def train(config: PenaltyConfig, stage: Stage) -> dict[str, Any]:

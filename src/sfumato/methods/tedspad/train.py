@@ -34,16 +34,11 @@ def objectives(game: Game, config: TeDSPADConfig) -> tuple[Objective, UtilityLos
     """SPAct's two objectives with the distinctiveness term in both: it is part of L_T."""
 
     def anonymizer(batch: ActionBatch, output: Tensor, views: Mapping[str, Views]) -> Terms:
-        action = game.utility_loss(output, batch.actions)
-        return {
-            "action": action,
-            "distinctiveness": distinctiveness(game, config, batch, output),
-            "budget": -config.budget_weight * game.budget_confusion(views),
-            "shown": game.shown(output, action),
-        }
+        terms = game.adversarial_terms(batch, output, views)
+        return terms | {"distinctiveness": distinctiveness(game, config, batch, output)}
 
     def utility(batch: ActionBatch, output: Tensor) -> Tensor:
-        return game.utility_loss(output, batch.actions) + distinctiveness(game, config, batch, output)
+        return game.action_loss(batch, output) + distinctiveness(game, config, batch, output)
 
     return anonymizer, utility
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from sfumato.methods.spact.train import objectives
 from sfumato.methods.vita.config import VITAConfig
 from sfumato.training.contest import Stage, contest
 from sfumato.training.minimax import Game
@@ -13,4 +12,4 @@ from sfumato.training.minimax import Game
 def train(config: VITAConfig, stage: Stage) -> dict[str, Any]:
     """SPAct's game with labelled f_B, restarted every k steps and the strongest faced, as the config says."""
     game = Game(config, stage.banks, seed=stage.seed, device=stage.device)
-    return contest(game, *objectives(game), stage)
+    return contest(game, game.adversarial_terms, game.action_loss, stage)
