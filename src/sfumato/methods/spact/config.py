@@ -12,6 +12,7 @@ from sfumato.training.adversarial import AdversarialConfig, Schedule, setting
 class SPActConfig(AdversarialConfig):
     """A sparse black-and-white mosaic, trained against SPAct's f_B; `recipes/spact-paper.toml` has the paper's own setting."""
 
+    anonymizer_norm: Literal["batch", "group"] = "batch"  # group norm collapsed half-way on lsa64-b20 at these rates
     levels: int = setting(2, low=0)
     cell: int = setting(4, low=1)
     grey: bool = True
