@@ -34,7 +34,7 @@ Files = Callable[[Path], list[str]]
 TINY: dict[str, Any] = {
     "width": 4, "utility": "tiny-video", "utility_width": 0.25, "budget_models": "tiny-frame", "budget_width": 0.25,
     "batch": 4, "privacy_batch": 4, "reconstruction_steps": 1, "opponent_steps": 1, "steps": 2, "audit_steps": 1,
-    "auditor": "tiny-frame",
+    "auditor": "tiny-frame", "budget_update": "updated",
 }  # fmt: skip
 SIZE = "?frames=2&size=16"
 

@@ -31,7 +31,7 @@ TINY: dict[str, Any] = {
     "utility_update": "alternate", "augmentation": "strong", "schedule": "constant", "weight_decay": 0.0,
     "utility": "tiny-video", "utility_width": 0.25, "budget_models": "tiny-frame", "budget_width": 0.25,
     "batch": 4, "privacy_batch": 4, "reconstruction_steps": 3, "opponent_steps": 3, "steps": 5, "audit_steps": 3,
-    "auditor": "tiny-frame",
+    "auditor": "tiny-frame", "budget_update": "updated",
     "reconstruction_threshold": 0.0, "utility_threshold": 0.0, "budget_threshold": 0.0, "restart_steps": 0,
 }  # fmt: skip
 
