@@ -21,7 +21,7 @@ from sfumato.training.bank import Bank
 from sfumato.training.contest import minimax
 from sfumato.training.dealing import Banks
 from sfumato.training.device import hardware, pick_device
-from sfumato.training.minimax import Game
+from sfumato.training.frame_game import FrameGame
 from sfumato.training.options import load_options
 
 
@@ -38,7 +38,7 @@ def measure(batch: int, recipe: Path, settings: list[str], device: torch.device,
     settings = [f"batch={batch}", f"privacy_batch={batch}", *settings]
     config = load_options(SPActConfig, recipe=recipe, settings=settings)
     bank = made_up(4 * batch, (16, 112, 112), device)
-    game = Game(config, Banks(bank, bank, bank, bank, 20), seed=0, device=device)
+    game = FrameGame(config, Banks(bank, bank, bank, bank, 20), seed=0, device=device)
     step = minimax(game, game.adversarial_terms, game.action_loss).step
     done, started = 0, 0.0
     while True:

@@ -302,7 +302,7 @@ def test_a_full_gpu_is_one_line(sfumato: Any, monkeypatch: pytest.MonkeyPatch) -
     def full(*_: object) -> None:
         raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.")
 
-    monkeypatch.setattr("sfumato.training.minimax.Game.reconstruction_step", full)
+    monkeypatch.setattr("sfumato.training.frame_game.FrameGame.reconstruction_step", full)
     assert sfumato("train", "spact", *tiny()).error.startswith("the memory of the GPU is full: set a smaller batch")
 
 

@@ -11,7 +11,7 @@ from sfumato.methods import find_method
 from sfumato.methods.vita.config import VITAConfig
 from sfumato.methods.vita.train import train
 from sfumato.objectives.labels import entropy, heads_loss
-from sfumato.training.minimax import Game
+from sfumato.training.frame_game import FrameGame
 from sfumato.training.optimisation import frozen
 
 from ..training.toys import (
@@ -35,7 +35,7 @@ def vita(**changes: Any) -> VITAConfig:
     return config
 
 
-def logits(game: Game, number: int) -> torch.Tensor:
+def logits(game: FrameGame, number: int) -> torch.Tensor:
     """What f_B number `number` answers on step 1's batch, f_A in the mode it has there."""
     game.anonymizer.train()
     opponent = game.opponents[number]
@@ -96,7 +96,7 @@ def test_it_needs_privacy_labels() -> None:
     banks = make_banks()
     banks.privacy.heads, banks.privacy.asks_who = (), False
     with pytest.raises(SfumatoError, match="others has no privacy labels: choose a self-supervised budget"):
-        Game(vita(), banks, seed=0, device=CPU)
+        FrameGame(vita(), banks, seed=0, device=CPU)
     with pytest.raises(SfumatoError, match="budget_update = none leaves nothing for labels to do"):
         vita(budget_update="none")
 

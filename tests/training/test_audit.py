@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from sfumato.training.audit import SIDES
 from sfumato.training.contest import audit, confront
-from sfumato.training.minimax import Game
+from sfumato.training.frame_game import FrameGame
 from sfumato.training.opponents import Opponent, Views
 
 from .toys import CPU, equal, make_banks, make_game, same, snapshot, tiny
@@ -19,7 +19,7 @@ from .toys import CPU, equal, make_banks, make_game, same, snapshot, tiny
 PAIR = "tiny-frame+tiny-video"
 
 
-def attackers(game: Game) -> list[Opponent]:
+def attackers(game: FrameGame) -> list[Opponent]:
     return [attacker for side in SIDES for attacker in game.audit.attackers[side]]
 
 
@@ -67,7 +67,7 @@ def test_a_labelled_attacker_is_told_who_it_is_or_else_what_people_look_like() -
     def told(heads: tuple[int, ...], asks_who: bool, **changes: Any) -> list[tuple[str, tuple[int, ...]]]:
         banks = make_banks()
         banks.privacy.heads, banks.privacy.asks_who = heads, asks_who
-        game = Game(tiny(**changes), banks, seed=0, device=CPU)
+        game = FrameGame(tiny(**changes), banks, seed=0, device=CPU)
         assert audit(game).steps == (3 if game.audit.lineups else 0)
         return [(lineup.kind, lineup.asked) for lineup in game.audit.lineups]
 
@@ -79,7 +79,7 @@ def test_a_labelled_attacker_is_told_who_it_is_or_else_what_people_look_like() -
     assert told((2, 4), True, budget="labels", budget_labels="attributes") == [("labels", (0,)), ("labels", (1,))]
 
 
-def clear(game: Game) -> Game:
+def clear(game: FrameGame) -> FrameGame:
     """f_A hides nothing; the attackers are trained on that."""
     game.anonymizer = nn.Identity()
     for step in range(60):

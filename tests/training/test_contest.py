@@ -15,8 +15,8 @@ from torch import Tensor
 from sfumato.anonymizers import load
 from sfumato.errors import SfumatoError
 from sfumato.training.audit import verdict
-from sfumato.training.contest import Stage, audit, confront, contest, meet_opponents, minimax, reconstruct
-from sfumato.training.minimax import Game
+from sfumato.training.contest import Stage, audit, confront, contest, meet_opponents, minimax
+from sfumato.training.frame_game import FrameGame
 from sfumato.training.opponents import Views
 from sfumato.training.phases import Progress
 from sfumato.training.processes import launch
@@ -36,9 +36,9 @@ QUEUE: dict[str, Any] = {
 }  # fmt: skip
 
 
-def play(stage: Stage, **changes: Any) -> tuple[Game, dict[str, Any]]:
+def play(stage: Stage, **changes: Any) -> tuple[FrameGame, dict[str, Any]]:
     """A whole contest with SPAct's objective."""
-    game = Game(tiny(**changes), stage.banks, seed=stage.seed, device=stage.device)
+    game = FrameGame(tiny(**changes), stage.banks, seed=stage.seed, device=stage.device)
     return game, contest(game, *objectives(game), stage)
 
 
@@ -123,7 +123,7 @@ def test_a_phase_is_over_when_its_threshold_is_reached() -> None:
     )
     both = objectives(game)
     identity, meeting, fooled = (
-        reconstruct(game).enough,
+        game.initialisation().enough,
         meet_opponents(game, both[1]).enough,
         minimax(game, *both).enough,
     )

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,11 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from sfumato.anonymizers.unet import UNet
-from sfumato.anonymizers.unet_plus_plus import UNetPlusPlus
 from sfumato.errors import SfumatoError
 from sfumato.training.dealing import ActionBatch
-from sfumato.training.minimax import Game, Terms, make_anonymizer
+from sfumato.training.frame_game import FrameGame
+from sfumato.training.minimax import Terms
 from sfumato.training.opponents import Views
 from sfumato.training.optimisation import one_cycle
 
@@ -23,14 +21,14 @@ from .toys import CPU, equal, gradient, make_banks, make_game, objectives, same,
 KINDS = ["nt-xent", "moco", "rotation", "labels"]
 
 
-def everybody(game: Game) -> dict[str, nn.Module]:
+def everybody(game: FrameGame) -> dict[str, nn.Module]:
     """All players, present and past, by name."""
     others = {f"f_B {i}": opponent for i, opponent in enumerate(game.opponents)}
     past = {f"past {i}": opponent for i, opponent in enumerate(game.past)}
     return {"f_A": game.anonymizer, "f_T": game.utility, **others, **past}
 
 
-def moved(game: Game, before: Mapping[str, Mapping[str, Tensor]]) -> set[str]:
+def moved(game: FrameGame, before: Mapping[str, Mapping[str, Tensor]]) -> set[str]:
     return {name for name, module in everybody(game).items() if not same(module, before[name])}
 
 
@@ -138,15 +136,6 @@ def test_together_the_utility_model_moves_in_step_1_by_its_own_loss() -> None:
     torch.testing.assert_close(found, gradient(game.utility))
 
 
-def test_the_initialisation_moves_the_anonymizer_alone_towards_identity() -> None:
-    game = make_game(reconstruction_rate=5e-3)
-    before = {name: snapshot(module) for name, module in everybody(game).items()}
-    first = game.watch_reconstruction()["L1"]
-    losses = [float(game.reconstruction_step(step)["L1"]) for step in range(20)]
-    assert moved(game, before) == {"f_A"}
-    assert losses[-1] < losses[0] and game.watch_reconstruction()["L1"] < first
-
-
 def test_an_opponent_learns_to_read() -> None:
     game = make_game(budget="labels", budget_rate=5e-3)
     game.anonymizer = nn.Identity()  # hides nothing
@@ -160,12 +149,12 @@ def test_an_opponent_learns_to_read() -> None:
 # ---- what f_A faces --------------------------------------------------------------------------------------------------
 
 
-def faced(game: Game) -> list[Tensor]:
+def faced(game: FrameGame) -> list[Tensor]:
     """What every f_B's confusion is, on views that need no f_A."""
     return [opponent.confusion(raw_views(game)[opponent.level]) for opponent in [*game.opponents, *game.past]]
 
 
-def raw_views(game: Game) -> dict[str, Views]:
+def raw_views(game: FrameGame) -> dict[str, Views]:
     return {level: game.deal.privacy_batch("minimax", 0, level) for level in game.levels()}
 
 
@@ -219,18 +208,6 @@ def test_restarts_take_turns_and_the_history_keeps_the_last_ones() -> None:
     assert all(same(opponent, kept) for opponent, kept in zip(game.past, past, strict=True))
 
 
-def test_what_is_shown_costs_nothing_before_the_utility_model_reads() -> None:
-    game = make_game(sparsity_weight=2.0)
-    output = torch.full((1, 1, 3, 4, 4), 0.25, requires_grad=True)
-    guessing = math.log(3)
-    for share, price in [(0.0, 1.0), (0.25, 0.5), (0.5, 0.0), (1.5, 0.0)]:  # of the loss of guessing among 3 actions
-        action_loss = torch.tensor(share * guessing, requires_grad=True)
-        shown = game.shown(output, action_loss)
-        assert float(shown.detach()) == pytest.approx(price * 2.0 * 0.25, abs=1e-6)
-        shown.backward()
-        assert action_loss.grad is None  # f_A is not paid for reading badly
-
-
 # ---- learning rates --------------------------------------------------------------------------------------------------
 
 
@@ -249,7 +226,7 @@ def test_one_cycle(share: float, factor: float) -> None:
     assert one_cycle(share) == pytest.approx(factor, abs=1e-7)
 
 
-def rates(game: Game) -> tuple[float, float, float]:
+def rates(game: FrameGame) -> tuple[float, float, float]:
     optimizers = [game.optimizers["anonymizer"], game.optimizers["utility"], *game.budget_optimizers]
     return tuple(optimizer.param_groups[0]["lr"] for optimizer in optimizers)
 
@@ -278,7 +255,7 @@ def test_batches_are_drawn_anew_in_every_step_and_the_same_in_every_run() -> Non
     assert not first.video.equal(second.video)
     assert not first.video.equal(game.deal.action_batch("opponents", 0).video)  # augmented otherwise
     assert first.video.equal(again.deal.action_batch("minimax", 0).video)
-    other = Game(tiny(), make_banks(), seed=1, device=CPU)
+    other = FrameGame(tiny(), make_banks(), seed=1, device=CPU)
     assert not first.video.equal(other.deal.action_batch("minimax", 0).video)
     assert not same(other.anonymizer, snapshot(game.anonymizer))
 
@@ -318,9 +295,9 @@ def test_videos_without_such_a_pair_are_told_before_the_first_step(part: str) ->
     bank = getattr(banks, part)
     bank.times = bank.times.clone()
     bank.times[3] = bank.times[3] // 2  # spans 3 frames where the others span 6
-    Game(tiny(positives=">2"), banks, seed=0, device=CPU)
+    FrameGame(tiny(positives=">2"), banks, seed=0, device=CPU)
     with pytest.raises(SfumatoError, match="1 videos of others have no two frames >4 frames apart"):
-        Game(tiny(positives=">4"), banks, seed=0, device=CPU)
+        FrameGame(tiny(positives=">4"), banks, seed=0, device=CPU)
 
 
 # ---- watching --------------------------------------------------------------------------------------------------------
@@ -370,7 +347,7 @@ def test_a_new_game_takes_up_the_state_of_another() -> None:
     settings: dict[str, Any] = {"budget_models": "tiny-frame+tiny-video", "restart_steps": 1, "history": 2}
     game, other = make_game(**settings), make_game(**settings)
 
-    def play(game: Game, step: int) -> None:
+    def play(game: FrameGame, step: int) -> None:
         objective, utility_loss = objectives(game)
         game.anonymizer_step(step, objective)
         game.utility_step("minimax", step, utility_loss)
@@ -388,12 +365,3 @@ def test_a_new_game_takes_up_the_state_of_another() -> None:
         both.audit_step(1)
     assert other.restarts == 4
     assert equal(game.state_dict(), other.state_dict())
-
-
-def test_the_anonymizer_is_as_the_config_asks() -> None:
-    narrow = make_anonymizer(tiny(levels=2, cell=4, grey=True, anonymizer_norm="group"), 64)
-    assert isinstance(narrow, UNet)
-    assert narrow.settings() == {"width": 4, "norm": "group", "levels": 2, "cell": 4, "grey": True, "size": 64}
-    nested = make_anonymizer(tiny(anonymizer="unet++", width=16), 32)
-    assert isinstance(nested, UNetPlusPlus)
-    assert nested.settings()["width"] == 0.25 and nested.settings()["size"] == 32

@@ -16,7 +16,8 @@ from sfumato.training.adversarial import AdversarialConfig
 from sfumato.training.bank import Bank
 from sfumato.training.contest import Stage
 from sfumato.training.dealing import Banks
-from sfumato.training.minimax import Game, Objective, UtilityLoss
+from sfumato.training.frame_game import FrameGame
+from sfumato.training.minimax import Objective, UtilityLoss
 from sfumato.training.optimisation import frozen
 from sfumato.training.phases import Progress, Timing
 from sfumato.training.run import RunFolder
@@ -71,17 +72,17 @@ def make_banks() -> Banks:
     return Banks(make_bank(12, 0), make_bank(10, 1, "others"), make_bank(8, 2), make_bank(8, 3, "others"), ACTIONS)
 
 
-def make_game(config: AdversarialConfig | None = None, **changes: Any) -> Game:
+def make_game(config: AdversarialConfig | None = None, **changes: Any) -> FrameGame:
     """A game on fresh banks; `changes` are settings of the shared config."""
-    return Game(config or tiny(**changes), make_banks(), seed=0, device=CPU)
+    return FrameGame(config or tiny(**changes), make_banks(), seed=0, device=CPU)
 
 
-def objectives(game: Game) -> tuple[Objective, UtilityLoss]:
+def objectives(game: FrameGame) -> tuple[Objective, UtilityLoss]:
     """What f_A and f_T minimise in SPAct and VITA."""
     return game.adversarial_terms, game.action_loss
 
 
-def plain_descent(game: Game, rate: float) -> None:
+def plain_descent(game: FrameGame, rate: float) -> None:
     """f_A moves straight down its gradient, so far as `rate` says: what the sign of a term can be read from."""
     game.optimizers["anonymizer"] = torch.optim.SGD(game.anonymizer.parameters(), lr=rate)
 
@@ -126,7 +127,7 @@ def gradient(module: nn.Module) -> Tensor:
 
 
 @torch.no_grad()
-def let_utility_read(game: Game, output: Tensor, actions: Tensor) -> None:
+def let_utility_read(game: FrameGame, output: Tensor, actions: Tensor) -> None:
     """Set f_T's last layer so that it reads these clips: 2 for the right action and 0 for others, L_T = log(1 + 2/e²).
 
     While f_T does not read, what is shown costs nothing.
@@ -141,7 +142,9 @@ def let_utility_read(game: Game, output: Tensor, actions: Tensor) -> None:
     game.utility.head.bias.copy_(solved[-1])
 
 
-def each_term_falls(game: Game, objective: Objective, names: Sequence[str], rate: float = 1e-4) -> dict[str, float]:
+def each_term_falls(
+    game: FrameGame, objective: Objective, names: Sequence[str], rate: float = 1e-4
+) -> dict[str, float]:
     """Assert that f_A's step against each term alone makes this term smaller, by about what its gradient promises.
 
     Every step is on the same batch. f_A is put back between terms. Returns how much each term fell.
@@ -167,7 +170,7 @@ def each_term_falls(game: Game, objective: Objective, names: Sequence[str], rate
     return falls
 
 
-def terms_add_up(game: Game, objective: Objective, names: Sequence[str]) -> None:
+def terms_add_up(game: FrameGame, objective: Objective, names: Sequence[str]) -> None:
     """Assert that what f_A descends is the sum of the terms: their gradients one by one add up to that of all."""
     batch = game.deal.action_batch("minimax", 0)
     let_utility_read(game, game.anonymizer.train()(batch.video), batch.actions)
@@ -195,8 +198,8 @@ def train_in_crew(trainings: Sequence[tuple[str, dict[str, Any], Path]]) -> None
     as for others, and single precision would let two runs that should be the same drift apart by them.
     """
     torch.set_num_threads(1)
-    ready = Game._ready
-    with patch.object(Game, "_ready", lambda game, module: ready(game, module.double())):
+    ready = FrameGame._ready
+    with patch.object(FrameGame, "_ready", lambda game, module: ready(game, module.double())):
         for method, settings, folder in trainings:
             chosen = find_method(method)
             stage = Stage(make_banks(), RunFolder(folder), 0, CPU, timing=Timing(1, 2, 4))

@@ -1,4 +1,4 @@
-"""The settings that all adversarial methods share. A method's own config changes defaults and adds what is its own."""
+"""The settings that adversarial methods share. A method's own config changes defaults and adds what is its own."""
 
 from __future__ import annotations
 
@@ -20,16 +20,9 @@ def setting(default: Any, symbol: str = "", low: float | None = None, high: floa
 
 
 @dataclass(frozen=True)
-class AdversarialConfig:
-    """Who plays, for how long, and what f_A is rewarded for."""
+class GameConfig:
+    """Who plays against f_A, for how long, and what f_A is rewarded for."""
 
-    # f_A, the anonymizer, and how much its pictures can carry
-    anonymizer: Literal["unet", "unet++"] = "unet"
-    width: int = setting(16, low=4)  # of the U-Net's first level; unet++ counts 64 as its full width
-    anonymizer_norm: Literal["batch", "group"] = "group"  # batch: the papers'; its statistics mix both data sets
-    levels: int = setting(0, low=0)  # values a pixel can have; 0: any
-    cell: int = setting(1, low=1)  # pixels of a side shown as one
-    grey: bool = False
     # f_T, the utility model
     utility: str = "r3d-18"
     utility_width: float = setting(1.0, low=0.05)
@@ -52,12 +45,9 @@ class AdversarialConfig:
     positives: str = "any"  # S_F: any, <8 or >64 frames apart
     # what f_A minimises
     budget_weight: float = setting(1.0, "ω", low=0)
-    sparsity_weight: float = setting(0.0, "μ", low=0)  # of the share of the picture that is shown on black
     # lengths and rates
     batch: int = setting(32, low=2)
     privacy_batch: int = setting(32, low=2)
-    reconstruction_steps: int = setting(500, low=0)
-    reconstruction_threshold: float = setting(0.03, "th_A0", low=0)  # L1 per pixel on validation
     opponent_steps: int = setting(500, low=0)
     utility_threshold: float = setting(0.5, "th_T0", low=0)  # L_T on validation
     budget_threshold: float = setting(0.5, "th_B0", low=0)  # L_B on validation
@@ -70,7 +60,6 @@ class AdversarialConfig:
     # of the action clips; strong: SPAct's crops, erasing and greying; gentle: what the judge's recognizers train with
     augmentation: Literal["strong", "gentle"] = "strong"
     schedule: Schedule = "constant"  # of f_A's and f_T's rates in the minimax phase
-    reconstruction_rate: float = setting(1e-3, low=0)
     anonymizer_rate: float = setting(1e-4, "α_A", low=0)
     utility_rate: float = setting(1e-4, "α_T", low=0)
     budget_rate: float = setting(1e-4, "α_B", low=0)
@@ -80,8 +69,6 @@ class AdversarialConfig:
         Positives.parse(self.positives)
         for network in (self.utility, self.auditor, *self.networks()):
             RECOGNIZERS.find(network)
-        if self.levels == 1:
-            raise SfumatoError("levels = 1 leaves one shade, and nothing to see", "use 2 or more, or 0 for any")
         if self.utility_dilated and self.utility != "r3d-18":
             raise SfumatoError(f"'{self.utility}' has no dilated last stage", "set utility to r3d-18")
         if self.history and not self.restart_steps:
@@ -98,3 +85,24 @@ class AdversarialConfig:
     def networks(self) -> tuple[str, ...]:
         """The budget models by name."""
         return tuple(name.strip() for name in self.budget_models.split("+"))
+
+
+@dataclass(frozen=True)
+class AdversarialConfig(GameConfig):
+    """f_A is a network on each frame: what it is, how much its pictures can carry, how it begins."""
+
+    anonymizer: Literal["unet", "unet++"] = "unet"
+    width: int = setting(16, low=4)  # of the U-Net's first level; unet++ counts 64 as its full width
+    anonymizer_norm: Literal["batch", "group"] = "group"  # batch: the papers'; its statistics mix both data sets
+    levels: int = setting(0, low=0)  # values a pixel can have; 0: any
+    cell: int = setting(1, low=1)  # pixels of a side shown as one
+    grey: bool = False
+    sparsity_weight: float = setting(0.0, "μ", low=0)  # of the share of the picture that is shown on black
+    reconstruction_steps: int = setting(500, low=0)
+    reconstruction_threshold: float = setting(0.03, "th_A0", low=0)  # L1 per pixel on validation
+    reconstruction_rate: float = setting(1e-3, low=0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.levels == 1:
+            raise SfumatoError("levels = 1 leaves one shade, and nothing to see", "use 2 or more, or 0 for any")

@@ -38,7 +38,7 @@ def contest(game: Game, objective: Objective, utility_loss: UtilityLoss, stage: 
     if stage.run.result.exists():  # its checkpoint is gone: to go on would be to begin anew, over what is there
         return stage.run.read_result()
     phases = [
-        reconstruct(game),
+        game.initialisation(),
         meet_opponents(game, utility_loss),
         minimax(game, objective, utility_loss),
         audit(game),
@@ -54,15 +54,6 @@ def contest(game: Game, objective: Objective, utility_loss: UtilityLoss, stage: 
         stage.run.save_result(result)
         stage.run.drop_checkpoint()
     return result
-
-
-def reconstruct(game: Game) -> Phase:
-    """f_A to identity, until th_A0 (eq. 6)."""
-    c = game.config
-    return Phase(
-        "reconstruct", c.reconstruction_steps, game.reconstruction_step, game.watch_reconstruction,
-        lambda seen: seen["L1"] <= c.reconstruction_threshold,
-    )  # fmt: skip
 
 
 def meet_opponents(game: Game, utility_loss: UtilityLoss) -> Phase:

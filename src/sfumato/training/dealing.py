@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sfumato.training.adversarial import AdversarialConfig
+from sfumato.training.adversarial import GameConfig
 from sfumato.training.augment import DRAWS, distort, nudge
 from sfumato.training.bank import Bank
 from sfumato.training.batches import Positives, Rounds, mix
@@ -50,7 +50,7 @@ class Banks:
 class Dealer:
     """The batches of one process; two data sets of different lengths are both seen whole, round after round."""
 
-    def __init__(self, config: AdversarialConfig, banks: Banks, *, seed: int, device: torch.device) -> None:
+    def __init__(self, config: GameConfig, banks: Banks, *, seed: int, device: torch.device) -> None:
         self.banks, self.seed, self.device, self.crew = banks, seed, device, current()
         self.augment = {"strong": distort, "gentle": nudge}[config.augmentation]
         self.positives = Positives.parse(config.positives)

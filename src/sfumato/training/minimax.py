@@ -6,7 +6,7 @@ every f_B to do their own task on what f_A, held still and in eval mode as it wi
 
 from __future__ import annotations
 
-import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,19 +14,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from sfumato.anonymizers.unet import UNet
-from sfumato.anonymizers.unet_plus_plus import UNetPlusPlus
+from sfumato.anonymizers.base import Anonymizer
 from sfumato.errors import SfumatoError
 from sfumato.objectives.rate import sparsity
 from sfumato.objectives.reconstruction import l1_reconstruction
 from sfumato.recognizers import make_recognizer
-from sfumato.training.adversarial import AdversarialConfig
+from sfumato.training.adversarial import GameConfig
 from sfumato.training.audit import Audit
 from sfumato.training.batches import mix
 from sfumato.training.dealing import ActionBatch, Banks, Dealer
 from sfumato.training.device import autocast, settle
 from sfumato.training.opponents import Lineup, Opponent, Views, make_opponent
 from sfumato.training.optimisation import descend, frozen, one_cycle, set_rate
+from sfumato.training.phases import Phase
 from sfumato.training.processes import alone, mean_over_crew, same_everywhere, synchronise_norms
 
 Terms = dict[str, Tensor]
@@ -38,17 +38,17 @@ Objective = Callable[[ActionBatch, Tensor, Mapping[str, Views]], Terms]
 UtilityLoss = Callable[[ActionBatch, Tensor], Tensor]
 
 
-class Game:
+class Game(ABC):
     """f_A, f_T and the f_B with their optimizers, batches and steps. All randomness comes from `seed` and the step."""
 
-    def __init__(self, config: AdversarialConfig, banks: Banks, *, seed: int, device: torch.device) -> None:
+    def __init__(self, config: GameConfig, banks: Banks, *, seed: int, device: torch.device) -> None:
         self.config, self.banks, self.seed, self.device = config, banks, seed, device
         if banks.action_count < 2:
             raise SfumatoError(f"{banks.action.name} has fewer than two actions", "give videos of two actions or more")
         self.deal = Dealer(config, banks, seed=seed, device=device)
         frames, _, height, width = banks.action.pixels.shape[1:]
         torch.manual_seed(mix(seed, "first weights"))
-        self.anonymizer = self._ready(make_anonymizer(config, height))
+        self.anonymizer = self._ready(self.make_anonymizer(height))
         self.utility = self._ready(
             make_recognizer(
                 config.utility,
@@ -67,6 +67,14 @@ class Game:
             "utility": self._adam(self.utility, config.utility_rate),
         }
         self.budget_optimizers = [self._adam(opponent, config.budget_rate) for opponent in self.opponents]
+
+    @abstractmethod
+    def make_anonymizer(self, size: int) -> Anonymizer:
+        """f_A for frames of that side, weights at random."""
+
+    @abstractmethod
+    def initialisation(self) -> Phase:
+        """How f_A begins, before it meets anybody."""
 
     # ---- players -------------------------------------------------------------------------------------------------
 
@@ -130,16 +138,6 @@ class Game:
         """L_T: cross-entropy of f_T on anonymized clips."""
         return F.cross_entropy(self.utility(output).float(), actions)
 
-    def shown(self, output: Tensor, action_loss: Tensor) -> Tensor:
-        """μ times the share of the picture that is shown, at full price only while f_T reads.
-
-        The price falls to nothing as L_T rises to half the loss of guessing: otherwise black is the quickest way out
-        before f_T has learnt anything, and from black there is no way back.
-        """
-        loss = mean_over_crew({"L_T": action_loss})["L_T"]
-        price = (1 - loss / (0.5 * math.log(self.banks.action_count))).clamp(min=0)
-        return price * self.config.sparsity_weight * sparsity(output)
-
     def budget_confusion(self, views: Mapping[str, Views]) -> Tensor:
         """What f_A maximises: the mean over all f_B, present and past, or the best reader's alone. views: by level."""
         each = [o.confusion(views[o.level]) for o in [*self.opponents, *self.past]]
@@ -151,15 +149,6 @@ class Game:
         over_all = mean_over_crew({str(number): value for number, value in enumerate(each)})
         return each[int(torch.stack(list(over_all.values())).argmin())]
 
-    def adversarial_terms(self, batch: ActionBatch, output: Tensor, views: Mapping[str, Views]) -> Terms:
-        """What every method's f_A minimises: L_T, −ω·L_B, and the price of what is shown."""
-        action = self.utility_loss(output, batch.actions)
-        return {
-            "action": action,
-            "budget": -self.config.budget_weight * self.budget_confusion(views),
-            "shown": self.shown(output, action),
-        }
-
     def action_loss(self, batch: ActionBatch, output: Tensor) -> Tensor:
         """What every method's f_T minimises: L_T."""
         return self.utility_loss(output, batch.actions)
@@ -169,16 +158,6 @@ class Game:
         return list(dict.fromkeys(opponent.level for opponent in self.opponents))
 
     # ---- steps ---------------------------------------------------------------------------------------------------
-
-    def reconstruction_step(self, step: int) -> Terms:
-        """f_A towards identity (eq. 4 and 6)."""
-        self.anonymizer.train()
-        set_rate(self.optimizers["anonymizer"], self.config.reconstruction_rate)
-        batch = self.deal.action_batch("reconstruct", step)
-        with autocast(self.device):
-            loss = l1_reconstruction(batch.video, self.anonymizer(batch.video))
-        descend(loss, self.optimizers["anonymizer"])
-        return {"L1": loss.detach()}
 
     def anonymizer_step(self, step: int, objective: Objective) -> Terms:
         """Step 1 (eq. 9): f_A against the objective's terms, everybody else frozen and in eval mode.
@@ -274,13 +253,6 @@ class Game:
         return {name: float(value) for name, value in found.items()}
 
     @torch.no_grad()
-    def watch_reconstruction(self) -> dict[str, float]:
-        """How near f_A is to identity on clips of new people; f_T has seen nothing yet and is left alone."""
-        with frozen([self.anonymizer]), autocast(self.device):
-            parts = (self.banks.watch_action.pixels.float() / 255).split(self.config.batch)
-            return {"L1": float(torch.stack([l1_reconstruction(part, self.anonymizer(part)) for part in parts]).mean())}
-
-    @torch.no_grad()
     def watch_opponents(self, opponents: Sequence[Opponent], *, raw: bool = False) -> dict[str, float]:
         """L_B and accuracy of each f_B in eval mode on clips it has not seen, through f_A or raw."""
         found: dict[str, float] = {}
@@ -345,11 +317,3 @@ class Game:
         for optimizer, kept in zip(self.budget_optimizers, state["budget optimizers"], strict=True):
             optimizer.load_state_dict(kept)
         self.audit.load_state_dict(state["audit"])
-
-
-def make_anonymizer(config: AdversarialConfig, size: int) -> UNet | UNetPlusPlus:
-    """f_A as the config asks for, weights at random."""
-    bounds: dict[str, Any] = {"levels": config.levels, "cell": config.cell, "grey": config.grey, "size": size}
-    if config.anonymizer == "unet":
-        return UNet(width=config.width, norm=config.anonymizer_norm, **bounds)
-    return UNetPlusPlus(width=config.width / 64, norm=config.anonymizer_norm, **bounds)

@@ -6,10 +6,10 @@ from typing import Any
 
 from sfumato.methods.spact.config import SPActConfig
 from sfumato.training.contest import Stage, contest
-from sfumato.training.minimax import Game
+from sfumato.training.frame_game import FrameGame
 
 
 def train(config: SPActConfig, stage: Stage) -> dict[str, Any]:
     """Initialise f_A, f_T and f_B, play the minimax game, audit; f_A is saved in the run folder."""
-    game = Game(config, stage.banks, seed=stage.seed, device=stage.device)
+    game = FrameGame(config, stage.banks, seed=stage.seed, device=stage.device)
     return contest(game, game.adversarial_terms, game.action_loss, stage)

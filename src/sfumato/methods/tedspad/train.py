@@ -13,11 +13,12 @@ from sfumato.methods.tedspad.config import TeDSPADConfig
 from sfumato.objectives.triplet import temporal_triplet
 from sfumato.training.contest import Stage, contest
 from sfumato.training.dealing import ActionBatch
-from sfumato.training.minimax import Game, Objective, Terms, UtilityLoss
+from sfumato.training.frame_game import FrameGame
+from sfumato.training.minimax import Objective, Terms, UtilityLoss
 from sfumato.training.opponents import Views
 
 
-def distinctiveness(game: Game, config: TeDSPADConfig, batch: ActionBatch, output: Tensor) -> Tensor:
+def distinctiveness(game: FrameGame, config: TeDSPADConfig, batch: ActionBatch, output: Tensor) -> Tensor:
     """The triplet term: a moment, augmented otherwise, lies nearer to itself than to another moment of the video.
 
     The moments are the two halves of the clip, (B, T, 3, H, W) → (B, T/2, 3, H, W) each, so that a data set whose
@@ -30,7 +31,7 @@ def distinctiveness(game: Game, config: TeDSPADConfig, batch: ActionBatch, outpu
     return config.triplet_weight * temporal_triplet(anchor, same, other, config.triplet_margin)
 
 
-def objectives(game: Game, config: TeDSPADConfig) -> tuple[Objective, UtilityLoss]:
+def objectives(game: FrameGame, config: TeDSPADConfig) -> tuple[Objective, UtilityLoss]:
     """SPAct's two objectives with the distinctiveness term in both: it is part of L_T."""
 
     def anonymizer(batch: ActionBatch, output: Tensor, views: Mapping[str, Views]) -> Terms:
@@ -47,5 +48,5 @@ def train(config: TeDSPADConfig, stage: Stage) -> dict[str, Any]:
     """SPAct's game with this objective."""
     if stage.banks.action.pixels.shape[1] < 2:
         raise SfumatoError(f"clips of {stage.banks.action.name} are one frame long", "give clips of 2 frames or more")
-    game = Game(config, stage.banks, seed=stage.seed, device=stage.device)
+    game = FrameGame(config, stage.banks, seed=stage.seed, device=stage.device)
     return contest(game, *objectives(game, config), stage)

@@ -6,10 +6,10 @@ from typing import Any
 
 from sfumato.methods.vita.config import VITAConfig
 from sfumato.training.contest import Stage, contest
-from sfumato.training.minimax import Game
+from sfumato.training.frame_game import FrameGame
 
 
 def train(config: VITAConfig, stage: Stage) -> dict[str, Any]:
     """SPAct's game with labelled f_B, restarted every k steps and the strongest faced, as the config says."""
-    game = Game(config, stage.banks, seed=stage.seed, device=stage.device)
+    game = FrameGame(config, stage.banks, seed=stage.seed, device=stage.device)
     return contest(game, game.adversarial_terms, game.action_loss, stage)

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from sfumato.anonymizers.unet import UNet
+from sfumato.anonymizers.unet_plus_plus import UNetPlusPlus
+from sfumato.training.frame_game import make_frame_network
+
+from .toys import make_game, same, snapshot, tiny
+
+
+def test_the_initialisation_moves_the_anonymizer_alone_towards_identity() -> None:
+    game = make_game(reconstruction_rate=5e-3)
+    others = [game.utility, *game.opponents]
+    before = [snapshot(module) for module in (game.anonymizer, *others)]
+    first = game.watch_reconstruction()["L1"]
+    losses = [float(game.reconstruction_step(step)["L1"]) for step in range(20)]
+    assert not same(game.anonymizer, before[0])
+    assert all(same(module, kept) for module, kept in zip(others, before[1:], strict=True))
+    assert losses[-1] < losses[0] and game.watch_reconstruction()["L1"] < first
+
+
+def test_what_is_shown_costs_nothing_before_the_utility_model_reads() -> None:
+    game = make_game(sparsity_weight=2.0)
+    output = torch.full((1, 1, 3, 4, 4), 0.25, requires_grad=True)
+    guessing = math.log(3)
+    for share, price in [(0.0, 1.0), (0.25, 0.5), (0.5, 0.0), (1.5, 0.0)]:  # of the loss of guessing among 3 actions
+        action_loss = torch.tensor(share * guessing, requires_grad=True)
+        shown = game.shown(output, action_loss)
+        assert float(shown.detach()) == pytest.approx(price * 2.0 * 0.25, abs=1e-6)
+        shown.backward()
+        assert action_loss.grad is None  # f_A is not paid for reading badly
+
+
+def test_the_anonymizer_is_as_the_config_asks() -> None:
+    narrow = make_frame_network(tiny(levels=2, cell=4, grey=True, anonymizer_norm="group"), 64)
+    assert isinstance(narrow, UNet)
+    assert narrow.settings() == {"width": 4, "norm": "group", "levels": 2, "cell": 4, "grey": True, "size": 64}
+    nested = make_frame_network(tiny(anonymizer="unet++", width=16), 32)
+    assert isinstance(nested, UNetPlusPlus)
+    assert nested.settings()["width"] == 0.25 and nested.settings()["size"] == 32
