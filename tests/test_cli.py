@@ -50,7 +50,7 @@ def test_list_as_json_is_an_array_of_name_and_summary(kind: str, sfumato: Comman
         ("datasets", ["theatre", "theatre:small", "manifest:PATH/index.csv", "folder:PATH"]),
         ("recognizers", ["r3d-18", "c3d", "i3d-r50", "resnet-152", "mobilenet-v1", "vit-b"]),
         ("attacks", ["frame", "video", "identity"]),
-        ("protocols", ["known"]),
+        ("protocols", ["known", "ospar", "fapder", "STPrivacy section 4.8"]),
         ("methods", ["spact", "vita", "tedspad", "penalty"]),
     ],
 )

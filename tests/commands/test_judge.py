@@ -148,6 +148,9 @@ WRONG = [
     (["blur", "--data", "theatre:smal"], "did you mean 'theatre:small'?"),
     (["blur", "--data", "../../etc"], "there is no data set '../../etc'"),
     (["blur", "--protocol", "knowm"], "there is no protocol 'knowm': did you mean 'known'?"),
+    (["blur", "--protocol", "opsar"], "there is no protocol 'opsar': did you mean 'ospar'?"),
+    (["blur", "--protocol", "fapder"], "theatre:small has no labels of young, pointy_nose, male, rosy_cheeks, brown_hair"),
+    (["blur", "--protocol", "ospar", "--data", DATA], "scene, object: give data that has one of them; its own labels are hat"),
     (["blur", "--attack", "vidoe"], "there is no attack 'vidoe': did you mean 'video'?"),
     (["blur", "--models", "huge"], "there are no 'huge' models: use auto, tiny or standard"),
     (["blur", "--device", "cuda"], "no usable CUDA GPU: use --device cpu"),
@@ -280,6 +283,44 @@ def test_the_quick_suite_judges_every_training_free_anonymizer(
     assert names[0] == "identity" and len(names) == len(set(names)) == 9
     assert {"pixelate", "blur", "blacken-people", "weak-blur-people", "strong-blur-people"} <= set(names)
     assert "is a folder" in sfumato("benchmark", "--json", tmp_path).error
+
+
+def test_ospar_attacks_scene_and_object_and_nobody(
+    tmp_path: Path, sfumato: Any, minute_theatre: None, trained: list[str]
+) -> None:
+    run = sfumato(
+        "judge", "identity", "--protocol", "ospar", "--runs", tmp_path / "runs", "--json", tmp_path / "o.json"
+    )
+    assert run.code == 0
+    assert trained == ["action", "frame", "video", "video-placed"]
+    assert "protocol ospar" in run.out and "Identity" not in run.out
+    result = Result.load(tmp_path / "o.json")
+    assert result.protocol == "ospar"
+    assert [a.name for a in result.lines[0].attacks[0].attributes] == ["scene", "object"]
+
+
+def test_fapder_takes_the_expression_and_the_looks_from_columns(place: Path, sfumato: Any, trained: list[str]) -> None:
+    faces = [
+        {("expression" if name == "action" else name): value for name, value in row.items()}
+        | {"male": row["hat"], "young": ("no", "yes")[n // 3 % 2]}
+        for n, row in enumerate(read_table(Path("good/index.csv")))
+    ]
+    data = f"manifest:{write_table(Path('good/faces.csv'), faces)}{OPTIONS}&action=expression"
+    command = ["judge", "identity", "--data", data, *QUICK, "--attack", "frame", "--json", "r.json"]
+    assert sfumato(*command, "--protocol", "fapder").code == 0
+    result = Result.load(Path("r.json"))
+    assert result.protocol == "fapder"
+    assert [a.name for a in result.lines[0].attacks[0].attributes] == ["young", "male"]
+    assert "private here: young, male" in result.notes
+    assert [note.split("'")[1] for note in result.notes if "left out" in note] == [
+        "pointy_nose",
+        "rosy_cheeks",
+        "brown_hair",
+    ]
+    # The known protocol on the same table asks about other attributes: nothing of it is reused.
+    assert sfumato(*command).code == 0
+    assert trained == ["action", "frame"] * 2
+    assert [a.name for a in Result.load(Path("r.json")).lines[0].attacks[0].attributes] == ["hat", "male", "young"]
 
 
 def test_places_are_checked_without_making_them(tmp_path: Path) -> None:

@@ -43,6 +43,8 @@ def test_a_folder_per_action_and_parts_above_them(folder: Path) -> None:
         assert (labels.attributes.shape, labels.attributes.dtype) == ((2, 0), torch.int64)
         assert all(part in data.rows[i].path.parts for i in rows.tolist())
     assert data.clips(torch.arange(6)).pixels.shape == (6, 1, 4, 3, 16, 16)
+    with pytest.raises(SfumatoError, match=r"no labels of scene: give data that has one of them$"):
+        data.about(["scene"])
     assert data.sample(0).attributes == {}
 
 

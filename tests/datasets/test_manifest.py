@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from sfumato.datasets import open_dataset
+from sfumato.datasets import VideoDataset, open_dataset
 from sfumato.datasets.files import automatic_split
 from sfumato.datasets.manifest import ManifestDataset, parse_options, sampling_of
 from sfumato.errors import SfumatoError
@@ -273,6 +273,46 @@ def test_the_fingerprint_changes_with_labels_and_sampling(videos: Path) -> None:
     fingerprints.add(opened(one, "frames=5&size=16").fingerprint())
     fingerprints.add(opened(table(videos, [row(0, action="bow"), *(row(n) for n in range(1, 12))])).fingerprint())
     assert len(fingerprints) == 3
+
+
+def staged(n: int, **more: str) -> dict[str, str]:
+    """A row with a scene of its own, and an object in all but every fourth row."""
+    return row(n, scene=f"scene {n:02}", object="" if n % 4 == 0 else ("bag", "ball")[n % 2], only="x") | more
+
+
+def test_every_column_can_be_asked_about(videos: Path) -> None:
+    path = table(videos, [staged(n % 12, scene=f"scene {n:02}") for n in range(24)])
+    data = opened(path, "attributes=hair&frames=4&size=16")
+    assert [a.name for a in data.attributes] == ["hair"]
+    view = data.about(["object", "nose", "scene"])
+    assert [(a.name, len(a.values)) for a in view.attributes] == [("object", 2), ("scene", 24)]
+    assert (len(view), data.problems) == (24, [])  # a gap in a column nobody asked about is no bad row
+    labels = view.labels(torch.tensor([0, 1, 14]))
+    assert labels.attributes.tolist() == [[-1, 0], [1, 1], [0, 14]]
+    assert dict(view.sample(0).attributes) == {"scene": 0}
+    assert view.clips(torch.tensor([5])).pixels.equal(data.clips(torch.tensor([5])).pixels)
+    assert [a.name for a in data.attributes] == ["hair"]
+
+
+def test_views_about_different_columns_have_different_fingerprints(videos: Path) -> None:
+    def fingerprint(data: VideoDataset, *names: str) -> str:
+        return data.about(names).fingerprint()
+
+    def made(*scenes: str) -> VideoDataset:
+        return opened(table(videos, [staged(n, scene=scene, place=scene) for n, scene in enumerate(scenes)]))
+
+    data, other = made(*"abcdefghijkl"), made(*"bacdefghijkl")  # the same values, two of them the other way round
+    asked = [["scene"], ["place"], ["object"], ["scene", "object"]]  # the first two differ in nothing but their names
+    assert len({data.fingerprint(), *(fingerprint(data, *names) for names in asked)}) == 5
+    assert fingerprint(other, "scene") != fingerprint(data, "scene")
+    assert fingerprint(other, "object") == fingerprint(data, "object")
+
+
+def test_columns_that_are_not_there_are_answered_with_those_that_are(videos: Path) -> None:
+    with pytest.raises(SfumatoError) as error:
+        opened(table(videos, [staged(n) for n in range(12)])).about(["nose", "ears", "person"])
+    assert error.value.what.endswith("has no labels of nose, ears, person")
+    assert error.value.next_step == "give data that has one of them; its own labels are hair, scene, object"
 
 
 def real_data() -> Path | None:

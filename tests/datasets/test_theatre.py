@@ -88,6 +88,23 @@ def test_the_second_set_of_attributes_is_disjoint_and_in_range() -> None:
         assert column.unique().numel() >= 2
 
 
+def test_the_same_clips_about_other_attributes(small: TheatreDataset) -> None:
+    view = small.about(["object", "scene", "nose"])
+    assert [(a.name, len(a.values)) for a in view.attributes] == [("object", 6), ("scene", 8)]
+    assert small.attributes == VP_ATTRIBUTES
+    indices = torch.tensor([3, 1700])
+    samples = [small.sample(int(i)) for i in indices]
+    labels = view.labels(indices)
+    assert labels.attributes.tolist() == [[s.attributes["object"], s.attributes["scene"]] for s in samples]
+    assert labels.action.equal(small.labels(indices).action)
+    assert view.clips(indices).pixels[:, 0].equal(torch.stack([s.clip for s in samples]))
+    prints = [d.fingerprint() for d in (small, view, small.about(["scene"]), small.about(["object"]))]
+    assert len(set(prints)) == 4
+    assert view.about(["face"]).attributes == VP_ATTRIBUTES[:1]  # a view shows all that is known, too
+    with pytest.raises(SfumatoError, match=r"theatre:small has no labels of nose, hat: .*face, skin.*scene.*object"):
+        small.about(["nose", "hat"])
+
+
 def test_the_presets_are_what_their_names_say(small: TheatreDataset) -> None:
     assert (small.shape.frames, small.shape.height, small.shape.width) == (8, 64, 64)
     assert len(small.actions) == 10

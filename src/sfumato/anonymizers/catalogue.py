@@ -10,6 +10,7 @@ from sfumato.anonymizers.noisy_features import NoisyFeatures
 from sfumato.anonymizers.people import BlackenPeople, StrongBlurPeople, WeakBlurPeople
 from sfumato.anonymizers.pixelate import Pixelate
 from sfumato.anonymizers.settings import default_settings
+from sfumato.anonymizers.tubelets import Tubelets
 from sfumato.anonymizers.unet import UNet
 from sfumato.anonymizers.unet_plus_plus import UNetPlusPlus
 from sfumato.registry import Registry
@@ -30,6 +31,6 @@ def register(kind: type[Anonymizer]) -> None:
 
 for _kind in (
     Identity, Downsample, Pixelate, Blur, NoisyFeatures, BlackenPeople, WeakBlurPeople, StrongBlurPeople,
-    UNet, UNetPlusPlus,
+    UNet, UNetPlusPlus, Tubelets,
 ):  # fmt: skip
     register(_kind)

@@ -94,9 +94,8 @@ def judge_anonymizers(
         epochs=epochs or _EPOCHS[kind],
         seeds=seeds,
         views=_FILE_VIEWS if from_files else 1,
+        attacks=tuple(attacks or ()),
     )
-    if attacks:
-        config = JudgeConfig(**{**vars(config), "attacks": tuple(attacks)})
     # One plain folder name whatever the data is called; its end tells most, and file systems stop at 255 bytes.
     folder = runs / "judge" / re.sub(r"[^A-Za-z0-9.-]+", "-", data)[-100:].strip("-.")
     with monitored() as monitor:

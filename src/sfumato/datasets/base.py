@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor
 
 from sfumato.datasets.sample import AttributeSpec, Sample
+from sfumato.errors import SfumatoError
 
 Part = Literal["train", "val", "test"]
 # "person": nobody in val or test was seen in training (for the action).
@@ -30,7 +32,7 @@ class ClipShape:
 
 @dataclass
 class Labels:
-    """What is known about N clips: action and person (N,) int64 (-1: unknown), attributes (N, A) int64."""
+    """What is known about N clips: action and person (N,), attributes (N, A); int64, -1: unknown."""
 
     action: Tensor
     person: Tensor
@@ -66,7 +68,28 @@ class VideoDataset(ABC):
 
     @abstractmethod
     def labels(self, indices: Tensor) -> Labels:
-        """The labels of those clips, in that order."""
+        """The labels of those clips, in that order; a column for each of `attributes`."""
+
+    def labelled(self) -> tuple[AttributeSpec, ...]:
+        """Every attribute that is labelled, also those that are not private unless somebody asks about them."""
+        return self.attributes
+
+    def about(self, names: Sequence[str]) -> VideoDataset:
+        """The same clips with other private attributes: those of `names` that are labelled, in that order.
+
+        >>> [a.name for a in open_dataset("theatre:small").about(["scene", "object"]).attributes]
+        ['scene', 'object']
+        """
+        there = {spec.name: spec for spec in self.labelled()}
+        found = tuple(there[name] for name in names if name in there)
+        if not found:
+            own = f"; its own labels are {', '.join(there)}" if there else ""
+            raise SfumatoError(
+                f"{self.name} has no labels of {', '.join(names)}", f"give data that has one of them{own}"
+            )
+        view = copy.copy(self)
+        view.attributes = found
+        return view
 
     @abstractmethod
     def clips(
@@ -83,7 +106,10 @@ class VideoDataset(ABC):
 
     @abstractmethod
     def fingerprint(self) -> str:
-        """What identifies the clips and labels: results computed under another fingerprint are not reused."""
+        """What identifies the clips and their labels: results computed under another fingerprint are not reused.
+
+        Views `about` different attributes have different ones.
+        """
 
     @abstractmethod
     def sample(self, index: int) -> Sample:

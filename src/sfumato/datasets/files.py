@@ -20,7 +20,10 @@ from sfumato.video import clip_indices, count_frames, probe, read_clip, read_fra
 
 @dataclass
 class Row:
-    """One video file and what is known about it. `where` names its place in the list, for messages."""
+    """One video file and what is known about it. `where` names its place in the list, for messages.
+
+    attributes: the same names in every row, private or not; an empty value is an unknown one.
+    """
 
     path: Path
     where: str
@@ -69,8 +72,9 @@ class FileDataset(VideoDataset):
             raise SfumatoError(f"{name} has no usable video{first}", "mend the rows and run again")
         self.actions = tuple(sorted({r.action for r in self.rows}))
         self.persons = tuple(sorted({r.person for r in self.rows} - {""}, key=_natural))
-        values = {a: tuple(sorted({r.attributes[a] for r in self.rows})) for a in attributes}
-        self.attributes = tuple(AttributeSpec(a, v) for a, v in values.items() if len(v) > 1)
+        values = {a: tuple(sorted({r.attributes[a] for r in self.rows} - {""})) for a in self.rows[0].attributes}
+        self._labelled = {a: AttributeSpec(a, v) for a, v in values.items() if len(v) > 1}
+        self.attributes = tuple(self._labelled[a] for a in dict.fromkeys(attributes) if a in self._labelled)
         self._check_splits()
 
     def _usable(self, row: Row, strict: bool) -> bool:
@@ -110,12 +114,16 @@ class FileDataset(VideoDataset):
     def labels(self, indices: Tensor) -> Labels:
         rows = [self.rows[i] for i in indices.tolist()]
         persons = {p: i for i, p in enumerate(self.persons)}
-        values = [[a.values.index(r.attributes[a.name]) for a in self.attributes] for r in rows]
+        codes = [{"": -1} | {value: i for i, value in enumerate(a.values)} for a in self.attributes]
+        values = [[code[r.attributes[a.name]] for a, code in zip(self.attributes, codes, strict=True)] for r in rows]
         return Labels(
             torch.tensor([self.actions.index(r.action) for r in rows]),
             torch.tensor([persons.get(r.person, -1) for r in rows]),
             torch.tensor(values, dtype=torch.int64).view(len(rows), len(self.attributes)),
         )
+
+    def labelled(self) -> tuple[AttributeSpec, ...]:
+        return tuple(self._labelled.values())
 
     def _frames_of(self, row: Row, views: int) -> Tensor:
         """Which frames of a file its clips are made of, (views, T)."""
@@ -154,15 +162,16 @@ class FileDataset(VideoDataset):
         return Clips(pixels, None)
 
     def fingerprint(self) -> str:
-        about = [
-            (str(r.path), r.path.stat().st_size, r.path.stat().st_mtime_ns, r.action, r.person, r.attributes, r.split)
-            for r in self.rows
-        ]
-        return hashlib.sha256(repr((self.sampling, about)).encode()).hexdigest()
+        def told(row: Row) -> tuple[object, ...]:
+            file, values = row.path.stat(), {a.name: row.attributes[a.name] for a in self.attributes}
+            return str(row.path), file.st_size, file.st_mtime_ns, row.action, row.person, values, row.split
+
+        about = (self.sampling, [told(row) for row in self.rows])
+        return hashlib.sha256(repr(about).encode()).hexdigest()
 
     def sample(self, index: int) -> Sample:
         row, labels = self.rows[index], self.labels(torch.tensor([index]))
-        named = {a.name: int(v) for a, v in zip(self.attributes, labels.attributes[0], strict=True)}
+        named = {a.name: int(v) for a, v in zip(self.attributes, labels.attributes[0], strict=True) if v >= 0}
         return Sample(self._clip(row, 1)[0], int(labels.action), int(labels.person), str(row.path), named)
 
 

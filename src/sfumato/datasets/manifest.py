@@ -1,7 +1,8 @@
 """`manifest:PATH/index.csv`: a user's own videos, one row each, columns taken by name.
 
 `path` and `action` are needed; `person`, `split_person` and `split_clip` (or `split_repetition`, `split`) are used where
-they are there. Every other column with 2 to 20 values is a private attribute, unless it only describes the file.
+they are there. Every other column with 2 to 20 values is a private attribute, unless it only describes the file; who asks
+about an attribute by name (`about`) finds every other column.
 Options follow a question mark: `manifest:index.csv?action=sign&attributes=long_hair,facial_hair&frames=16&size=112&skip=2`.
 """
 
@@ -79,18 +80,20 @@ class ManifestDataset(FileDataset):
                     f"'{self.table}' has no column '{names[what]}'",
                     f"its columns are {', '.join(header)}; rename one, or say ?{what}=COLUMN",
                 )
-        attributes = _attribute_columns(header, lines, names, options.get("attributes"), self.table)
+        free = _free_columns(header, names)
+        attributes = _attribute_columns(header, lines, free, options.get("attributes"), self.table)
+        kept = list(dict.fromkeys([*free, *attributes]))
         problems: list[str] = []
         rows = []
         for number, line in lines:
-            row = self._row(number, line, names, attributes, header, problems, strict)
+            row = self._row(number, line, names, attributes, kept, header, problems, strict)
             if row:
                 rows.append(row)
         super().__init__(f"manifest:{source}", rows, attributes, sampling_of(options), strict=strict, problems=problems)
 
     def _row(
-        self, number: int, line: dict[str, str], names: dict[str, str], attributes: list[str], header: list[str],
-        problems: list[str], strict: bool,
+        self, number: int, line: dict[str, str], names: dict[str, str], attributes: list[str], kept: list[str],
+        header: list[str], problems: list[str], strict: bool,
     ) -> Row | None:  # fmt: skip
         where = f"{self.table.name} line {number}"
         root = self.table.parent.resolve()
@@ -116,8 +119,8 @@ class ManifestDataset(FileDataset):
         if wrong:
             problems.append(f"{where}: {wrong}")
             return None
-        kept = {a: line[a] for a in attributes}
-        return Row(file, where, line[names["action"]], line.get(names["person"], "") or "", kept, splits)
+        told = {column: line.get(column, "") for column in kept}
+        return Row(file, where, line[names["action"]], line.get(names["person"], "") or "", told, splits)
 
 
 def _read(table: Path) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
@@ -136,8 +139,14 @@ def _read(table: Path) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
     return header, lines
 
 
+def _free_columns(header: list[str], names: dict[str, str]) -> list[str]:
+    """The columns that may be attributes: those that have no other meaning."""
+    taken = _DESCRIBES_THE_FILE | set(names.values())
+    return [c for c in header if c and c not in taken and not c.startswith("split")]
+
+
 def _attribute_columns(
-    header: list[str], lines: list[tuple[int, dict[str, str]]], names: dict[str, str], asked: str | None, table: Path
+    header: list[str], lines: list[tuple[int, dict[str, str]]], free: list[str], asked: str | None, table: Path
 ) -> list[str]:
     """The columns asked for, or those that look like attributes."""
     if asked is not None:
@@ -146,8 +155,6 @@ def _attribute_columns(
             if column not in header:
                 raise SfumatoError(f"'{table}' has no column '{column}'", f"its columns are {', '.join(header)}")
         return chosen
-    taken = _DESCRIBES_THE_FILE | set(names.values())
-    free = [c for c in header if c not in taken and not c.startswith("split")]
     # A column that is mostly empty is a remark, not a label; one that is nearly full has rows to be mended.
     filled = {c: [line[c] for _, line in lines if line.get(c)] for c in free}
     return [c for c in free if 2 <= len(set(filled[c])) <= _MOST_VALUES and len(filled[c]) >= 0.9 * len(lines)]

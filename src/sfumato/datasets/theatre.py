@@ -147,6 +147,9 @@ class TheatreDataset(VideoDataset):
         columns = [values[a.name] for a in self.attributes]
         return Labels(script.motion, script.person, torch.stack(columns, dim=-1))
 
+    def labelled(self) -> tuple[AttributeSpec, ...]:
+        return (*VP_ATTRIBUTES, *NOVEL_ATTRIBUTES, *VALUE_ATTRIBUTES)
+
     def draw(self, indices: Tensor, device: torch.device | str = "cpu", *, actors: bool = True) -> Footage:
         """Clips and person masks on that device; `actors=False` leaves the empty stage."""
         return self._show(str(device)).draw(self.script(indices, device), actors=actors)

@@ -48,11 +48,21 @@ def _penalty() -> Method:
     return Method("penalty", PenaltyConfig, train)
 
 
+def _stprivacy() -> Method:
+    from sfumato.methods.stprivacy.config import STPrivacyConfig
+    from sfumato.methods.stprivacy.train import train
+
+    return Method("stprivacy", STPrivacyConfig, train)
+
+
 METHODS: Registry[Method] = Registry("method")
 METHODS.add("spact", "adversary without privacy labels: frames of one video must not find each other", _spact)
 METHODS.add("vita", "adversary that is told the privacy labels, restarted and in an ensemble", _vita)
 METHODS.add("tedspad", "SPAct with moments of one video kept apart in time", _tedspad)
 METHODS.add("penalty", "SPAct with a price on changing the picture beyond a limit", _penalty)
+METHODS.add(
+    "stprivacy", "tubelets that no action needs are dropped, the others repainted against an adversary", _stprivacy
+)
 
 
 def find_method(name: str) -> Method:

@@ -62,8 +62,8 @@ class VideoViT(VideoRecognizer):
         return tokens.mean(1)
 
 
-def tubelets(clips: Tensor) -> Tensor:
-    """(B, 3, T, H, W) to (B, tokens, 3·2·16·16); tokens in the order time, row, column.
+def tubelets(clips: Tensor, size: Clip = TUBELET) -> Tensor:
+    """(B, 3, T, H, W) to (B, tokens, 3·2·16·16), for tubelets of that size; tokens in the order time, row, column.
 
     With a linear map this is the usual 3-D convolution with stride = kernel, but quick on every device.
 
@@ -71,7 +71,7 @@ def tubelets(clips: Tensor) -> Tensor:
     torch.Size([1, 8, 1536])
     """
     grid = clips
-    for axis, step in zip((2, 4, 6), TUBELET, strict=True):
+    for axis, step in zip((2, 4, 6), size, strict=True):
         grid = grid.unflatten(axis, (-1, step))
     return grid.permute(0, 2, 4, 6, 1, 3, 5, 7).flatten(4).flatten(1, 3)
 

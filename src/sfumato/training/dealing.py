@@ -48,10 +48,15 @@ class Banks:
 
 
 class Dealer:
-    """The batches of one process; two data sets of different lengths are both seen whole, round after round."""
+    """The batches of one process; two data sets of different lengths are both seen whole, round after round.
 
-    def __init__(self, config: GameConfig, banks: Banks, *, seed: int, device: torch.device) -> None:
-        self.banks, self.seed, self.device, self.crew = banks, seed, device, current()
+    whole: f_A needs whole clips, so that views for a reader of frames are clips too, with the frames to be picked.
+    """
+
+    def __init__(
+        self, config: GameConfig, banks: Banks, *, seed: int, device: torch.device, whole: bool = False
+    ) -> None:
+        self.banks, self.seed, self.device, self.crew, self.whole = banks, seed, device, current(), whole
         self.augment = {"strong": distort, "gentle": nudge}[config.augmentation]
         self.positives = Positives.parse(config.positives)
         for bank in (banks.privacy, banks.watch_privacy):
@@ -87,9 +92,10 @@ class Dealer:
         # Pairs are drawn on the CPU, so that they are the same on every device.
         pairs = crew.share(self.positives.draw(bank.times[everybody], seeded(mix(self.seed, *salt, "pairs"))))
         pairs, rows = pairs.to(self.device), crew.share(everybody).to(self.device)
+        single = level == "frame" and not self.whole
         views = []
         for side in range(2):
-            clips = bank.pixels[rows, pairs[:, side]][:, None] if level == "frame" else bank.pixels[rows]
+            clips = bank.pixels[rows, pairs[:, side]][:, None] if single else bank.pixels[rows]
             chance = crew.share(self._chance(len(everybody), *salt, side))
             views.append(distort(clips, chance, flip=bank.mirror_safe))
-        return Views(views[0], views[1], bank.answers[rows])
+        return Views(views[0], views[1], bank.answers[rows], pairs if level == "frame" and self.whole else None)

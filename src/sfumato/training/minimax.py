@@ -45,10 +45,11 @@ class Game(ABC):
         self.config, self.banks, self.seed, self.device = config, banks, seed, device
         if banks.action_count < 2:
             raise SfumatoError(f"{banks.action.name} has fewer than two actions", "give videos of two actions or more")
-        self.deal = Dealer(config, banks, seed=seed, device=device)
         frames, _, height, width = banks.action.pixels.shape[1:]
         torch.manual_seed(mix(seed, "first weights"))
         self.anonymizer = self._ready(self.make_anonymizer(height))
+        whole = self.anonymizer.spec.length is not None
+        self.deal = Dealer(config, banks, seed=seed, device=device, whole=whole)
         self.utility = self._ready(
             make_recognizer(
                 config.utility,
@@ -130,9 +131,14 @@ class Game(ABC):
 
     # ---- losses --------------------------------------------------------------------------------------------------
 
+    def draw(self, video: Tensor) -> Tensor:
+        """What f_A makes of action clips in step 1, for a game to keep more of than the pictures."""
+        return self.anonymizer(video)
+
     def anonymize(self, views: Views) -> Views:
-        """Both views through f_A."""
-        return Views(self.anonymizer(views.first), self.anonymizer(views.second), views.answers)
+        """Both views through f_A, as the reader sees them."""
+        first, second = self.anonymizer(views.first), self.anonymizer(views.second)
+        return Views(first, second, views.answers, views.frames).picked()
 
     def utility_loss(self, output: Tensor, actions: Tensor) -> Tensor:
         """L_T: cross-entropy of f_T on anonymized clips."""
@@ -172,7 +178,7 @@ class Game(ABC):
         batch = self.deal.action_batch("minimax", step if together else 2 * step)
         turn = step * (1 + self.config.budget_steps)
         with frozen(still), autocast(self.device):
-            output = self.anonymizer(batch.video)
+            output = self.draw(batch.video)
             views = {level: self.anonymize(self.deal.privacy_batch("minimax", turn, level)) for level in self.levels()}
             terms = objective(batch, output, views)
             moved = ("anonymizer", "utility") if together else ("anonymizer",)
@@ -203,7 +209,7 @@ class Game(ABC):
                 if opponent.level not in seen:
                     batch = self.deal.privacy_batch(phase, turn, opponent.level)
                     with torch.no_grad(), frozen([self.anonymizer]):
-                        seen[opponent.level] = batch if raw else self.anonymize(batch)
+                        seen[opponent.level] = batch.picked() if raw else self.anonymize(batch)
                 loss, accuracy = opponent.reading(seen[opponent.level])
             descend(loss, optimizer)
             with autocast(self.device):
@@ -260,7 +266,7 @@ class Game(ABC):
         with alone(), frozen([self.anonymizer, *opponents]), autocast(self.device):
             for number, opponent in enumerate(opponents):
                 views = self.deal.watched_views(opponent.level)
-                loss, accuracy = opponent.reading(views if raw else self.anonymize(views))
+                loss, accuracy = opponent.reading(views.picked() if raw else self.anonymize(views))
                 found |= {f"L_B{number or ''}": float(loss), f"f_B{number or ''} reads": float(accuracy)}
         return found
 

@@ -30,11 +30,25 @@ Confusion = Literal["loss", "entropy"]
 
 @dataclass
 class Views:
-    """Two anonymized views of each of B videos, (B, T, 3, H, W) each, T = 1 for frames; answers (B, Q), -1 unknown."""
+    """Two views of each of B videos, (B, T, 3, H, W) each, T = 1 for frames; answers (B, Q), -1 unknown.
+
+    frames: (B, 2), where f_A needs whole clips but its reader sees frames: which one of each view.
+    """
 
     first: Tensor
     second: Tensor
     answers: Tensor
+    frames: Tensor | None = None
+
+    def picked(self) -> Views:
+        """What the reader sees of it."""
+        if self.frames is None:
+            return self
+        every = torch.arange(len(self.frames), device=self.frames.device)
+        first, second = (
+            view[every, at][:, None] for view, at in zip((self.first, self.second), self.frames.T, strict=True)
+        )
+        return Views(first, second, self.answers)
 
 
 @dataclass(frozen=True)

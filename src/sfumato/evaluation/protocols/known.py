@@ -34,6 +34,8 @@ from sfumato.training.fit import FitConfig
 
 UTILITY = Exam("action", "what is done, by people never seen in training", "action", "video", "person")
 RAW = "identity"
+ATTRIBUTE_ATTACKS = ("frame", "video", "video-placed")
+EVERY_ATTACK = (*ATTRIBUTE_ATTACKS, "identity", "identity-frames", "identity-placed")
 
 
 @dataclass(frozen=True)
@@ -47,9 +49,7 @@ class JudgeConfig:
     batch: int = 32
     seeds: int = 1
     views: int = 1
-    attacks: tuple[str, ...] = (
-        "frame", "video", "video-placed", "identity", "identity-frames", "identity-placed",
-    )  # fmt: skip
+    attacks: tuple[str, ...] = ()  # only these; empty: those of the protocol
 
     def examinee(self, exam: Exam, dataset: VideoDataset) -> Examinee:
         """Who sits that exam. Frame-level examinees train on two frames of a clip at a time and are tested on eight."""
@@ -83,11 +83,13 @@ class Watch:
     status: Callable[[str], None] = lambda text: None
 
 
-def possible_exams(dataset: VideoDataset, config: JudgeConfig) -> tuple[list[Exam], list[str]]:
-    """The exams this data set has labels for, and a note for each that is left out."""
+def possible_exams(
+    dataset: VideoDataset, config: JudgeConfig, usual: Sequence[str] = EVERY_ATTACK
+) -> tuple[list[Exam], list[str]]:
+    """The exams this data set has labels for, and a note for each that is left out; `usual` where none is named."""
     exams, notes = [], []
     has = {"attributes": bool(dataset.attributes), "identity": len(dataset.persons) > 1}
-    for name in dict.fromkeys(config.attacks):
+    for name in dict.fromkeys(config.attacks or usual):
         attack = ATTACKS.make(name)
         if has[attack.target]:
             exams.append(attack)
@@ -144,6 +146,10 @@ def _check_enough(exam: Exam, dataset: VideoDataset) -> None:
 class KnownProtocol:
     """Judges anonymizers one after another on the same clips; finished trainings are kept in `folder` and reused."""
 
+    name = "known"
+    private: tuple[str, ...] = ()  # the labels that must not be read; empty: the data set's own private attributes
+    attacks: tuple[str, ...] = EVERY_ATTACK  # unless others are named
+
     def __init__(
         self,
         dataset: VideoDataset,
@@ -153,13 +159,22 @@ class KnownProtocol:
         folder: Path,
         watch: Watch | None = None,
     ) -> None:
-        self.dataset, self.config, self.device, self.folder = dataset, config, device, folder
+        self.dataset = dataset.about(self.private) if self.private else dataset
+        self.config, self.device, self.folder = config, device, folder
         self.watch = watch or Watch()
-        self.exams, self.notes = possible_exams(dataset, config)
+        self.exams, self.notes = possible_exams(self.dataset, config, self.attacks)
+        self.notes += self._private_notes()
         self.trainings = len(self.exams) * config.seeds
         self._material: Material | None = None
-        self._data = dataset.fingerprint()
+        self._data = self.dataset.fingerprint()
         folder.mkdir(parents=True, exist_ok=True)
+
+    def _private_notes(self) -> list[str]:
+        """What "attributes" means where the protocol, not the data set, says it."""
+        there = [spec.name for spec in self.dataset.attributes]
+        missing = [name for name in self.private if name not in there]
+        notes = [f"private here: {', '.join(there)}"] if self.private else []
+        return notes + [f"'{name}' left out: {self.dataset.name} has no such labels" for name in missing]
 
     @property
     def material(self) -> Material:
@@ -269,7 +284,7 @@ class KnownProtocol:
             notes.append("*-people are told exactly where people are: a detector that misses somebody leaks more")
         models = {e.name: self.config.examinee(e, self.dataset).recognizer for e in self.exams}
         return Result(
-            "known", self.dataset.name, len(self.dataset.actions), len(self.dataset.persons), len(test), people,
+            self.name, self.dataset.name, len(self.dataset.actions), len(self.dataset.persons), len(test), people,
             list(range(self.config.seeds)), models, self.config.epochs, hardware(self.device), versions(), commit(),
             lines, notes,
         )  # fmt: skip

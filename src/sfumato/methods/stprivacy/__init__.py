@@ -1,0 +1,1 @@
+"""STPrivacy: tubelet sparsification and anonymization (Li et al., ICCV 2023)."""
