@@ -107,6 +107,13 @@ def test_windows_fade_into_each_other_worked_by_hand() -> None:
     assert greys == pytest.approx([0, 0, 0.1, 0.2, 0.4, 0.5, 0.6, 0.6], abs=0.003)
 
 
+def test_windows_that_must_not_blend_stand_side_by_side() -> None:
+    outputs = iter([0.0, 0.3, 0.6])
+    counter = Custom(lambda video: torch.full_like(video, next(outputs)), ClipSpec(length=4, blend=False))
+    greys = [float(frame[0, 0, 0]) / 255 for frame in anonymize_stream(counter, numbered(10))]
+    assert greys == pytest.approx([0, 0, 0, 0, 0.3, 0.3, 0.3, 0.3, 0.6, 0.6], abs=0.003)
+
+
 def test_frames_are_resized_to_the_anonymizer_and_back() -> None:
     wave = (127 + 100 * np.sin(np.arange(WIDTH) / 6)).astype(np.uint8)
     frame = np.broadcast_to(wave[None, :, None], (HEIGHT, WIDTH, 3)).copy()

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 
+from sfumato.anonymizers import save, untrained
 from sfumato.commands.judge import check_places
 from sfumato.errors import SfumatoError
 from sfumato.evaluation import scoring
@@ -330,3 +331,12 @@ def test_places_are_checked_without_making_them(tmp_path: Path) -> None:
     check_places(tmp_path / "old.json")  # a result may be replaced
     with pytest.raises(SfumatoError, match="takes no files"):
         check_places(tmp_path / "old.json" / "r.html")
+
+
+def test_clips_of_another_length_are_refused_before_the_first_training(
+    tmp_path: Path, sfumato: Any, trained: list[str]
+) -> None:
+    save(untrained("tubelets", embedding=24, frames=16, size=64), tmp_path / "long")
+    error = sfumato("judge", tmp_path / "long", "--data", "theatre:small").error
+    assert "takes clips of 16 frames, and those of theatre:small have 8" in error
+    assert trained == []

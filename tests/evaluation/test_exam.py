@@ -88,6 +88,23 @@ def test_only_clips_with_a_known_answer_are_asked_about(
     assert (found.test_labels >= 0).all() and len(found.test) == 18
 
 
+def test_an_attacker_learns_from_clips_of_which_some_answers_are_known(
+    minute: TheatreDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = TheatreDataset.labels
+
+    def labels(self: TheatreDataset, indices: Tensor) -> Labels:
+        found = whole(self, indices)
+        found.attributes[indices % 2 == 0, 1] = -1
+        found.attributes[indices % 4 == 0] = -1
+        return found
+
+    monkeypatch.setattr(TheatreDataset, "labels", labels)
+    train, test = minute.split("train", "clip"), minute.split("test", "clip")
+    assert asked(ATTRIBUTES, minute, "train").equal(train[train % 4 != 0])
+    assert asked(ATTRIBUTES, minute, "test").equal(test[test % 2 != 0])
+
+
 def clips_of(data: TheatreDataset, exam: Exam, part: Part) -> Tensor:
     return data.clips(asked(exam, data, part)).pixels
 

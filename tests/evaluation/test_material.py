@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from sfumato.anonymizers import load
-from sfumato.anonymizers.base import Anonymizer
+from sfumato.anonymizers.base import Anonymizer, ClipSpec
 from sfumato.datasets.base import Clips
 from sfumato.datasets.theatre import TheatreDataset
 from sfumato.errors import SfumatoError
@@ -58,6 +58,23 @@ def test_every_view_goes_through_the_anonymizer_whatever_the_batch() -> None:
     assert told == [(4, 10), (8, 10), (10, 10)]
     by_hand = anonymizer(clips().pixels[2, 1][None].float() / 255)[0]
     assert found[2, 1].equal((by_hand * 255).round().to(torch.uint8))
+
+
+def test_a_network_is_judged_at_the_size_it_is_used_at() -> None:
+    sizes = []
+
+    class Blackened(nn.Module):
+        """The left half of the picture it is shown goes black."""
+
+        def forward(self, video: Tensor) -> Tensor:
+            sizes.append(tuple(video.shape))
+            return torch.where(torch.arange(video.shape[-1]) < video.shape[-1] // 2, 0.0, video)
+
+    anonymizer, given = Given(Blackened()), clips(count=2)
+    anonymizer.spec = ClipSpec(size=(32, 32))
+    done = anonymize_clips(anonymizer, given, torch.device("cpu"))
+    assert sizes == [(4, 3, 3, 32, 32)] and done.shape == given.pixels.shape
+    assert not done[..., :3].any() and done[..., 5:].float().mean() > 50
 
 
 def test_the_judge_sees_eight_bits() -> None:

@@ -11,9 +11,10 @@ from torch.nn import functional as F
 
 from sfumato.anonymizers import load
 from sfumato.anonymizers.tubelets import Tubelets
+from sfumato.errors import SfumatoError
 from sfumato.methods import find_method
 from sfumato.methods.stprivacy.config import STPrivacyConfig
-from sfumato.methods.stprivacy.train import TubeletGame, train
+from sfumato.methods.stprivacy.train import TubeletGame, frame_step, train
 from sfumato.objectives.sparsification import sparsification_loss
 from sfumato.training.bank import Bank
 from sfumato.training.contest import Stage
@@ -168,6 +169,25 @@ def test_f_a_is_as_the_config_asks() -> None:
     asked = {"embedding": 24, "duration": 1, "alpha": 0.5, "two_pass": True, "anonymize": False, "sparsify": True}
     assert asked.items() <= game.anonymizer.settings().items()
     assert make_game(mechanism="anonymization").anonymizer.settings()["sparsify"] is False
+
+
+def test_the_step_between_frames_is_that_of_most_clips() -> None:
+    assert frame_step(torch.tensor([[0, 3, 6, 9], [1, 4, 7, 10], [0, 5, 10, 15]])) == 3
+    assert frame_step(torch.zeros(2, 4, dtype=torch.int64)) == 1  # a video of one frame
+    assert make_game().anonymizer.spec.frame_step == 2  # of the toys
+
+
+def test_clips_of_two_lengths_are_refused_before_the_first_step() -> None:
+    banks = make_tubelet_banks()
+    shorter = replace(banks.privacy, pixels=banks.privacy.pixels[:, :2], times=banks.privacy.times[:, :2])
+    with pytest.raises(SfumatoError, match="toy 4 and others 2 frames differ"):
+        TubeletGame(STPrivacyConfig(**TINY), replace(banks, privacy=shorter), seed=0, device=CPU)
+
+
+def test_without_sparsification_nothing_is_asked_of_the_shares() -> None:
+    game = make_game(mechanism="anonymization", keep_ratio=0.5)
+    assert game.anonymizer.alpha == 1.0
+    assert float(game.anonymizer_step(0, game.tubelet_terms)["f_A spars"]) == 0
 
 
 def test_a_strip_shows_before_what_is_kept_and_after() -> None:

@@ -303,18 +303,19 @@ def test_unknown_answers_count_for_nothing() -> None:
     assert loss.item() == accuracy.item() == 0
 
 
-@pytest.mark.parametrize(("network", "frames", "both"), [("tiny-frame", 1, True), ("tiny-video", 2, False)])
-def test_frame_level_sees_both_views_and_video_level_one(network: str, frames: int, both: bool) -> None:
+@pytest.mark.parametrize(("network", "frames", "together"), [("tiny-frame", 1, True), ("tiny-video", 2, False)])
+def test_both_views_are_read_as_one_video_or_one_by_one(network: str, frames: int, together: bool) -> None:
     opponent, seen = labelled(network).eval(), views(frames=frames)
     seen.first.requires_grad_()
     seen.second.requires_grad_()
     logits = opponent._logits(seen)
-    first, second = torch.autograd.grad(logits.square().sum(), (seen.first, seen.second), allow_unused=True)
-    assert first.abs().sum() > 0
-    assert (second is not None and bool(second.abs().sum() > 0)) == both
-    if both:  # two frames of one video: the mean of what each says
-        each = [opponent.network(video) for video in (seen.first, seen.second)]
-        torch.testing.assert_close(logits, (each[0] + each[1]) / 2, rtol=1e-4, atol=1e-5)
+    for gradient in torch.autograd.grad(logits.square().sum(), (seen.first, seen.second), retain_graph=True):
+        assert gradient.abs().sum() > 0
+    each = [opponent.network(video) for video in (seen.first, seen.second)]
+    torch.testing.assert_close(logits, (each[0] + each[1]) / 2 if together else torch.cat(each), rtol=1e-4, atol=1e-5)
+    answers = seen.answers if together else torch.cat([seen.answers, seen.answers])
+    expected = heads_loss(logits, answers, opponent.lineup.heads)
+    assert opponent.reading(seen)[0].item() == pytest.approx(expected.item(), rel=1e-5)
 
 
 def test_chance_is_always_the_most_frequent_answer() -> None:

@@ -16,12 +16,14 @@ from sfumato.errors import SfumatoError
 class ClipSpec:
     """The clips an anonymizer was made for. `None` means "any": a blur works on one frame of any size.
 
-    length: frames per clip; size: (height, width); frame_step: every n-th frame of the video is taken.
+    length: frames per clip; size: (height, width); frame_step: every n-th frame of the video is taken. blend: windows of a
+    long video may overlap and fade into each other; not so where black must stay black.
     """
 
     length: int | None = None
     size: tuple[int, int] | None = None
     frame_step: int = 1
+    blend: bool = True
 
 
 @dataclass(frozen=True)

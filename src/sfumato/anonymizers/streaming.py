@@ -101,8 +101,8 @@ def anonymize_stream(
     """Anonymize frames, uint8 (H, W, 3) RGB, one for one, with a memory that does not grow with their number.
 
     An anonymizer of single frames gets small batches. One of clips gets windows of length·frame_step frames, each
-    dealt out to frame_step interleaved clips; windows overlap by half and fade into each other linearly, and the last
-    one is filled up with the last frame. Frames are resized to the anonymizer's size and back (bilinear, antialiased).
+    dealt out to frame_step interleaved clips; where its spec allows it, windows overlap by half and fade into each other.
+    The last one is filled up with the last frame. Frames are resized to the anonymizer's size and back (bilinear, antialiased).
     people: float (1, T, 3, H, W) at the frames' own size to a mask (1, T, 1, H, W), for anonymizers that need one.
     A `Detector` holds its regions over the whole video; any other function sees a few frames at a time, and its masks
     are taken as they are.
@@ -159,12 +159,12 @@ def _anonymized(
     clips = _clips(chain([first], iterator), together, size, anonymizer.spec.size, device, search)
     if search is not None and search.hold:
         clips = _stacked(_held(chain.from_iterable(clips), search.hold), together)
-    length, step = anonymizer.spec.length, anonymizer.spec.frame_step
-    outputs = _windowed(anonymizer, clips, length, step) if length else (_run(anonymizer, clip) for clip in clips)
+    length = anonymizer.spec.length
+    outputs = _windowed(anonymizer, clips, length) if length else (_run(anonymizer, clip) for clip in clips)
     for output in outputs:
         # Frame by frame: at full size a whole window in floats would be many times larger than its source.
         for frame in output:
-            picture = _resized(frame[None], size)[0].clamp(0, 1)
+            picture = resized(frame[None], size)[0].clamp(0, 1)
             yield (picture * 255).round().to(torch.uint8).permute(1, 2, 0).cpu().numpy()
 
 
@@ -186,7 +186,7 @@ def _clips(
         video = torch.from_numpy(np.stack(batch)).to(device).permute(0, 3, 1, 2).contiguous()
         mask = None if search is None else search(video)
         if model_size is not None and model_size != size:
-            video = (_resized(video / 255, model_size).clamp(0, 1) * 255).round().to(torch.uint8)
+            video = (resized(video / 255, model_size).clamp(0, 1) * 255).round().to(torch.uint8)
             # A pixel is a person's where any of the pixels it stands for is.
             mask = None if mask is None else functional.adaptive_max_pool2d(mask, model_size)
         if mask is not None:
@@ -233,10 +233,14 @@ def _run(anonymizer: Anonymizer, clip: Tensor) -> Tensor:
     return output[0].float()
 
 
-def _windowed(anonymizer: Anonymizer, clips: Iterator[Tensor], length: int, step: int) -> Iterator[Tensor]:
-    """Half-overlapping windows of length·step frames, faded into each other: float (T, 3, H, W), as many as came."""
+def _windowed(anonymizer: Anonymizer, clips: Iterator[Tensor], length: int) -> Iterator[Tensor]:
+    """Windows of length·step frames, where the anonymizer allows it half-overlapping and faded into each other.
+
+    float (T, 3, H, W), as many frames as came.
+    """
+    step = anonymizer.spec.frame_step
     span = length * step
-    overlap = span // 2
+    overlap = span // 2 if anonymizer.spec.blend else 0
     hop = span - overlap
     previous: Tensor | None = None
     for window, is_last in _windows(clips, span, hop):
@@ -268,8 +272,12 @@ def _run_phases(anonymizer: Anonymizer, window: Tensor, step: int) -> Tensor:
     return torch.stack(phases, dim=1).flatten(0, 1)
 
 
-def _resized(video: Tensor, size: tuple[int, int]) -> Tensor:
-    """(T, C, H, W) to `size`."""
+def resized(video: Tensor, size: tuple[int, int]) -> Tensor:
+    """(T, C, H, W) to `size`, as every video is brought to an anonymizer's size and back.
+
+    >>> resized(torch.zeros(2, 3, 48, 64), (112, 112)).shape
+    torch.Size([2, 3, 112, 112])
+    """
     if tuple(video.shape[-2:]) == tuple(size):
         return video
     return functional.interpolate(video, size=size, mode="bilinear", antialias=True)

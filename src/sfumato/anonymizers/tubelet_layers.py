@@ -134,14 +134,14 @@ class Predictor(nn.Module):
         return logits.float()  # noise is added to them, and they are compared: nothing for half precision
 
 
-def draw_decision(logits: Tensor, generator: torch.Generator | None = None) -> Tensor:
+def draw_decision(logits: Tensor) -> Tensor:
     """Eq. 6, hard Gumbel-softmax: logits (..., 2) to 0 or 1 (...), with the gradient of the soft one at temperature 1.
 
     >>> draw_decision(torch.tensor([[-99.0, 99.0], [99.0, -99.0]]))
     tensor([1., 0.])
     """
     # log z is the logits but for a constant, which a softmax does not see
-    gumbel = -torch.empty_like(logits).exponential_(generator=generator).log()
+    gumbel = -torch.empty_like(logits).exponential_().log()
     soft = (logits + gumbel).softmax(-1)[..., 1]
     # The difference is exactly 0, so that the values are exactly 0 and 1, and its gradient is exactly 1.
     return (soft > 0.5).to(soft.dtype) + (soft - soft.detach())

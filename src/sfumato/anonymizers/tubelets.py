@@ -39,11 +39,10 @@ class Decision:
 class Sparsified:
     """What training sees of a clip: all tokens are still there, and the decision, with its gradient, says which count.
 
-    tokens: (B, L, N, D) after the last sparsification block; decisions: Î_(1) … Î_(M), each (B, L, N);
-    features: (B, L, N, D), what the output is painted from, after the anonymization block's layers.
+    decisions: Î_(1) … Î_(M), each (B, L, N); features: (B, L, N, D), what the output is painted from, after the
+    anonymization block's layers.
     """
 
-    tokens: Tensor
     decisions: tuple[Tensor, ...]
     features: Tensor
 
@@ -67,7 +66,8 @@ class Tubelets(Anonymizer):
 
     two_pass: kept tokens have seen dropped ones in the layers before the drop, so that what was dropped may come out
     beside its place. With two passes the first only decides; the second sees the kept tubelets alone, from the start.
-    anonymize: off, kept tubelets come out as they came in (no PAB). sparsify: off, all are kept (alpha = 1).
+    anonymize: off, kept tubelets come out as they came in (no PAB). sparsify: off, all are kept (alpha must be 1).
+    frame_step: every n-th frame of a video makes a clip, as in training.
 
     >>> Tubelets(alpha=0.5, two_pass=True).eval()(torch.rand(1, 16, 3, 112, 112))
     """
@@ -88,13 +88,16 @@ class Tubelets(Anonymizer):
         patch: int = 16,
         frames: int = 16,
         size: int = 112,
+        frame_step: int = 1,
         alpha: float = ALPHA.default,
         two_pass: bool = False,
         anonymize: bool = True,
         sparsify: bool = True,
     ) -> None:
         super().__init__()
-        _require_least(embedding=embedding, depth=depth, blocks=blocks, duration=duration, patch=patch)
+        _require_least(
+            embedding=embedding, depth=depth, blocks=blocks, duration=duration, patch=patch, frame_step=frame_step
+        )
         if duration > frames or patch > size:
             raise SfumatoError(
                 f"{frames} frames of {size}×{size} are less than a tubelet of {duration}×{patch}×{patch}",
@@ -105,8 +108,13 @@ class Tubelets(Anonymizer):
         self.embedding, self.depth = embedding, depth  # D
         self.frames, self.size, self.tubelet = frames, size, (duration, patch, patch)  # T, H = W, δT×δH×δW
         self.two_pass, self.anonymizes, self.sparsifies = two_pass, anonymize, sparsify
-        self.alpha = ALPHA.check(alpha) if sparsify else 1.0
-        self.spec = ClipSpec(length=frames, size=(size, size))
+        if not sparsify and alpha < 1:
+            raise SfumatoError(
+                f"without sparsify nothing is dropped, and alpha = {alpha:g} does nothing", "set it to 1"
+            )
+        self.alpha = ALPHA.check(alpha)
+        # Faded into each other, a tubelet that one window drops and the other keeps would be half dropped.
+        self.spec = ClipSpec(length=frames, size=(size, size), frame_step=frame_step, blend=False)
         side = math.ceil(size / patch)
         self.grid = (math.ceil(frames / duration), side, side)
         self.steps, self.places = self.grid[0], side * side  # L, N
@@ -128,7 +136,8 @@ class Tubelets(Anonymizer):
         """The constructor's arguments."""
         return {
             "embedding": self.embedding, "depth": self.depth, "blocks": len(self.blocks), "duration": self.tubelet[0],
-            "patch": self.tubelet[1], "frames": self.frames, "size": self.size, "alpha": self.alpha,
+            "patch": self.tubelet[1], "frames": self.frames, "size": self.size,
+            "frame_step": self.spec.frame_step, "alpha": self.alpha,
             "two_pass": self.two_pass, "anonymize": self.anonymizes, "sparsify": self.sparsifies,
         }  # fmt: skip
 
@@ -167,12 +176,8 @@ class Tubelets(Anonymizer):
         mask = self._prune(cut)[0].masks(self.places)[-1]
         return self._assemble(cut * mask[..., None], video)
 
-    def sparsify(
-        self, video: Tensor, *, held: Decision | None = None, generator: torch.Generator | None = None
-    ) -> Sparsified:
+    def sparsify(self, video: Tensor, *, held: Decision | None = None) -> Sparsified:
         """The way of training: (B, T, 3, H, W) through all layers, with decisions drawn, or held as they are given.
-
-        generator: what draws, on the video's device; None is torch's own, which `torch.manual_seed` seeds.
 
         >>> shown = anonymizer.render(video, found := anonymizer.sparsify(video))
         >>> loss = sparsification_loss(found.decisions, 0.7)
@@ -189,7 +194,7 @@ class Tubelets(Anonymizer):
             if masks is not None:
                 decision = masks[number]
             elif self.sparsifies:
-                drawn = draw_decision(self.predictors[number](tokens, decision), generator)
+                drawn = draw_decision(self.predictors[number](tokens, decision))
                 decision = drawn if decision is None else decision * drawn  # once dropped, always dropped
             decisions.append(torch.ones(cut.shape[:3], device=cut.device) if decision is None else decision)
         if self.two_pass and decision is not None:
@@ -197,7 +202,7 @@ class Tubelets(Anonymizer):
             for block in self.blocks:
                 tokens = block(tokens, decision)
         features = self.norm(self.repaint(tokens, decision))
-        return Sparsified(tokens, tuple(decisions), features)
+        return Sparsified(tuple(decisions), features)
 
     def render(self, video: Tensor, found: Sparsified) -> Tensor:
         """What training shows of `video`, (B, T, 3, H, W): kept tubelets times their decision, so that it has a gradient.

@@ -87,6 +87,13 @@ def judge_anonymizers(
             )
     dataset = open_dataset(data, strict=strict)
     report_problems(dataset)
+    for anonymizer in others:
+        length, frames = anonymizer.spec.length, dataset.shape.frames
+        if length not in (None, frames):
+            raise SfumatoError(
+                f"'{label(anonymizer)}' takes clips of {length} frames, and those of {dataset.name} have {frames}",
+                "judge it on data like that it was trained on",
+            )
     config = JudgeConfig(
         models=kind,
         video_model=video_model,

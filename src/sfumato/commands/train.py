@@ -108,7 +108,7 @@ def carry_out(order: Order) -> None:
         try:
             method.train(method.config(**order.config), stage)
         except torch.cuda.OutOfMemoryError:
-            smaller = "set a smaller batch and privacy_batch (--set batch=…), or a smaller width"
+            smaller = "set a smaller batch and privacy_batch (--set batch=…), or a smaller network"
             raise SfumatoError("the memory of the GPU is full", smaller) from None
 
 

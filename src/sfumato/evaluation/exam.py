@@ -91,9 +91,13 @@ def truth(exam: Exam, labels: Labels) -> Tensor:
 
 
 def asked(exam: Exam, dataset: VideoDataset, part: Part) -> Tensor:
-    """Indices (N,) of the clips of a part that the exam asks about: those whose true answer is known."""
+    """Indices (N,) of the clips of a part that the exam asks about: those whose true answers are known.
+
+    An attacker may learn from clips of which only some answers are known.
+    """
     indices = dataset.split(part, exam.by)
-    return indices[(truth(exam, dataset.labels(indices)) >= 0).all(1)]
+    known = truth(exam, dataset.labels(indices)) >= 0
+    return indices[known.any(1) if part == "train" else known.all(1)]
 
 
 def yes_columns(probabilities: np.ndarray, heads: tuple[int, ...]) -> np.ndarray:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from sfumato.anonymizers.base import Anonymizer
+from sfumato.anonymizers.streaming import resized
 from sfumato.datasets.base import Clips, Part, Progress, VideoDataset
 from sfumato.errors import SfumatoError
 
@@ -51,7 +52,7 @@ def anonymize_clips(
     for start in range(0, len(views), batch):
         video = views[start : start + batch].to(device).float() / 255
         extra = {"people": masks[start : start + batch].to(device).float()} if masks is not None else {}
-        out = anonymizer(video, **extra)
+        out = _at_its_size(anonymizer, video, extra)
         if out.shape != video.shape or not bool(((out >= -1e-3) & (out <= 1 + 1e-3)).all()):
             raise SfumatoError(
                 f"'{anonymizer.name}' gave an output of another shape or outside [0, 1]", "mend it first"
@@ -60,3 +61,14 @@ def anonymize_clips(
         if progress:
             progress(min(start + batch, len(views)), len(views))
     return done.view_as(clips.pixels)
+
+
+def _at_its_size(anonymizer: Anonymizer, video: Tensor, extra: dict[str, Tensor]) -> Tensor:
+    """Brought to the size it was made for and back, as a video is when it is anonymized."""
+    size, asked = (video.shape[-2], video.shape[-1]), anonymizer.spec.size
+    if asked is None or asked == size:
+        return anonymizer(video, **extra)
+    there = resized(video.flatten(0, 1), asked).clamp(0, 1).unflatten(0, video.shape[:2])
+    # Whoever has a size of its own is a network, and none of these is told where people are.
+    back = resized(anonymizer(there).flatten(0, 1), size).clamp(0, 1)
+    return back.unflatten(0, video.shape[:2])

@@ -80,8 +80,9 @@ class Dealer:
     def watched_views(self, level: str) -> Views:
         """Views of the clips that f_B is watched on, always the same; of whole clips fewer, since each is so many frames."""
         bank = self.banks.watch_privacy
-        count = len(bank) if level == "frame" else min(32, len(bank))
-        return self._views(bank, torch.arange(count), level, Crew(), "watch")
+        count = len(bank) if level == "frame" and not self.whole else min(64, len(bank))
+        spread = torch.linspace(0, len(bank) - 1, count).round().long()
+        return self._views(bank, spread, level, Crew(), "watch")
 
     def _chance(self, count: int, *salt: int | str) -> Tensor:
         """The random numbers for a whole batch, (count, DRAWS)."""

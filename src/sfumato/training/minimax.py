@@ -1,4 +1,4 @@
-"""The minimax game that SPAct, VITA, TeD-SPAD and the penalty-driven anonymizer share.
+"""The minimax game that all adversarial methods share.
 
 Step 1 moves f_A by what the method's objective asks, f_T and the f_B held still and in eval mode. Step 2 moves f_T and
 every f_B to do their own task on what f_A, held still and in eval mode as it will be deployed, now gives.

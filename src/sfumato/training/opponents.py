@@ -182,14 +182,16 @@ class Labelled(Opponent):
         self.columns = list(lineup.asked or range(len(lineup.heads)))
 
     def _logits(self, views: Views) -> Tensor:
-        # Two frames of a clip count as one clip of two frames; a network that sees clips is shown one.
-        seen = torch.cat([views.first, views.second], 1) if self.level == "frame" else views.first
+        # Two frames of a clip count as one clip of two frames; whole clips are read one by one.
+        seen = torch.cat([views.first, views.second], 1 if self.level == "frame" else 0)
         logits: Tensor = self.network(seen).float()
         return logits
 
     def reading(self, views: Views) -> tuple[Tensor, Tensor]:
         # Gathered, because the mean is over the clips whose answer is known, and each process knows others.
-        logits, answers = gather(self._logits(views)), gather(views.answers[:, self.columns])
+        answers = views.answers[:, self.columns]
+        answers = gather(answers if self.level == "frame" else answers.repeat(2, 1))
+        logits = gather(self._logits(views))
         return heads_loss(logits, answers, self.lineup.heads), answered(logits, answers, self.lineup.heads)
 
     def confusion(self, views: Views) -> Tensor:

@@ -149,7 +149,7 @@ class Player:
         kept = f"; the last good checkpoint is kept in '{self.run.path}'" if self.run.checkpoint.exists() else ""
         return SfumatoError(
             f"training broke down in phase '{phase.name}' at step {step}: {what}{kept}",
-            "begin again elsewhere with smaller rates (--set anonymizer_rate=…, utility_rate=…, budget_rate=…) "
+            "begin again elsewhere with smaller rates (--set anonymizer_rate=…, utility_rate=…, budget_rate=…, …) "
             "or a smaller budget_weight",
         )
 

@@ -26,10 +26,11 @@ class STPrivacyConfig(GameConfig):
     initialisation_steps: int = setting(1500, low=0)
     opponent_steps: int = setting(200, low=0)
     steps: int = setting(1000, low=1)
-    privacy_batch: int = setting(16, low=2)  # f_B sees each clip twice
+    privacy_batch: int = setting(16, low=2)  # f_B sees each clip twice, augmented anew
     schedule: Schedule = "one-cycle"
     initialisation_rate: float = setting(5e-4, low=0)
     anonymizer_rate: float = setting(2e-4, "α_A", low=0)
     utility_rate: float = setting(2e-4, "α_T", low=0)
     budget_rate: float = setting(2e-4, "α_B", low=0)
     weight_decay: float = setting(0.05, low=0)
+    audit_rate: float = setting(3e-4, low=0)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from sfumato.anonymizers.tubelets import Tubelets
+from sfumato.errors import SfumatoError
 from sfumato.methods.stprivacy.config import STPrivacyConfig
 from sfumato.objectives.sparsification import sparsification_loss
 from sfumato.training.contest import Stage, contest
@@ -28,6 +29,10 @@ class TubeletGame(Game):
     anonymizer: Tubelets
 
     def __init__(self, config: STPrivacyConfig, banks: Banks, *, seed: int, device: torch.device) -> None:
+        lengths = {bank.name: bank.pixels.shape[1] for bank in (banks.action, banks.privacy)}
+        if len(set(lengths.values())) > 1:
+            told = " and ".join(f"{name} {length}" for name, length in lengths.items())
+            raise SfumatoError(f"f_A sees whole clips, and {told} frames differ", "give both data sets the same frames")
         super().__init__(config, banks, seed=seed, device=device)
         self.decisions: Sequence[Tensor] = ()  # Î_(1) … Î_(M) of the last action batch that f_A drew
         self.head = self._ready(nn.Linear(config.embedding, banks.action_count))
@@ -38,9 +43,14 @@ class TubeletGame(Game):
         c = self.config
         return Tubelets(
             embedding=c.embedding, duration=c.duration, frames=self.banks.action.pixels.shape[1], size=size,
-            alpha=c.keep_ratio, two_pass=c.two_pass, anonymize=c.mechanism != "sparsification",
-            sparsify=c.mechanism != "anonymization",
+            frame_step=frame_step(self.banks.action.times), alpha=self.keep_ratio, two_pass=c.two_pass,
+            anonymize=c.mechanism != "sparsification", sparsify=c.mechanism != "anonymization",
         )  # fmt: skip
+
+    @property
+    def keep_ratio(self) -> float:
+        """α; where nothing is dropped, 1."""
+        return 1.0 if self.config.mechanism == "anonymization" else self.config.keep_ratio
 
     # ---- initialisation, eq. 12 ----------------------------------------------------------------------------------
 
@@ -60,7 +70,7 @@ class TubeletGame(Game):
         with autocast(self.device):
             found = self.anonymizer.sparsify(batch.video)
             terms = {
-                "spars": sparsification_loss(found.decisions, self.config.keep_ratio),
+                "spars": sparsification_loss(found.decisions, self.keep_ratio),
                 "action": F.cross_entropy(self.head(found.pooled()).float(), batch.actions),
             }
         descend(terms["spars"] + terms["action"], *moved)
@@ -90,7 +100,7 @@ class TubeletGame(Game):
     def tubelet_terms(self, batch: ActionBatch, output: Tensor, views: Mapping[str, Views]) -> Terms:
         """L_Spars + λ_Action·L_Action − λ_Privacy·L_Privacy."""
         return {
-            "spars": sparsification_loss(self.decisions, self.config.keep_ratio),
+            "spars": sparsification_loss(self.decisions, self.keep_ratio),
             "action": self.config.action_weight * self.utility_loss(output, batch.actions),
             "budget": -self.config.budget_weight * self.budget_confusion(views),
         }
@@ -114,6 +124,15 @@ class TubeletGame(Game):
         """Take up a game where `state_dict` left it."""
         super().load_state_dict(state)
         self.head.load_state_dict(state["head"])
+
+
+def frame_step(times: Tensor) -> int:
+    """How many frames of the source video lie between two frames of a clip, of most clips; times: (N, T).
+
+    >>> frame_step(torch.tensor([[0, 3, 6], [1, 4, 7]]))
+    3
+    """
+    return max(1, int(times.diff(dim=1).flatten().median()))
 
 
 def train(config: STPrivacyConfig, stage: Stage) -> dict[str, Any]:
