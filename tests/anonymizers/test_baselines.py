@@ -16,7 +16,7 @@ from sfumato.errors import SfumatoError
 
 WHOLE_FRAME = ["identity", "downsample", "pixelate", "blur"]
 # The others take clips of their own size only, and their own tests hold them to the same.
-ANY_CLIP = [name for name in ANONYMIZERS.names() if name != "tubelets"]
+ANY_CLIP = [name for name in ANONYMIZERS.names() if name not in ("tubelets", "masked-transformer")]
 
 
 def noise(*shape: int, seed: int = 0) -> Tensor:

@@ -6,6 +6,7 @@ from sfumato.anonymizers.base import Anonymizer
 from sfumato.anonymizers.blur import Blur
 from sfumato.anonymizers.downsample import Downsample
 from sfumato.anonymizers.identity import Identity
+from sfumato.anonymizers.masked_transformer import MaskedTransformer
 from sfumato.anonymizers.noisy_features import NoisyFeatures
 from sfumato.anonymizers.people import BlackenPeople, StrongBlurPeople, WeakBlurPeople
 from sfumato.anonymizers.pixelate import Pixelate
@@ -31,6 +32,6 @@ def register(kind: type[Anonymizer]) -> None:
 
 for _kind in (
     Identity, Downsample, Pixelate, Blur, NoisyFeatures, BlackenPeople, WeakBlurPeople, StrongBlurPeople,
-    UNet, UNetPlusPlus, Tubelets,
+    UNet, UNetPlusPlus, Tubelets, MaskedTransformer,
 ):  # fmt: skip
     register(_kind)
