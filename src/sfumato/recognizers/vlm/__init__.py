@@ -1,0 +1,24 @@
+"""Frozen video vision-language models: X-CLIP, ActionCLIP, and a small one of our own, behind one interface."""
+
+from __future__ import annotations
+
+from sfumato.recognizers.vlm.actionclip import ActionCLIP
+from sfumato.recognizers.vlm.base import VideoEmbeddings, VideoLanguageModel
+from sfumato.recognizers.vlm.prompts import fill_prompts
+from sfumato.recognizers.vlm.small import SmallVLM, SmallVLMConfig
+from sfumato.recognizers.vlm.storage import load_vlm, save_vlm
+from sfumato.recognizers.vlm.words import words_of
+from sfumato.recognizers.vlm.xclip import XCLIP
+
+__all__ = [
+    "XCLIP",
+    "ActionCLIP",
+    "SmallVLM",
+    "SmallVLMConfig",
+    "VideoEmbeddings",
+    "VideoLanguageModel",
+    "fill_prompts",
+    "load_vlm",
+    "save_vlm",
+    "words_of",
+]

@@ -1,0 +1,155 @@
+"""ActionCLIP: CLIP on every frame, and a temporal transformer over the frames' embeddings, mean-pooled.
+
+Wang et al., "ActionCLIP: A New Paradigm for Video Action Recognition", 2021. CLIP comes from a `transformers` checkpoint;
+the temporal part from `temporal.safetensors` beside it, under the names of the published `fusion_model_state_dict`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from sfumato.errors import SfumatoError
+from sfumato.recognizers.vlm.base import CLIP_PIXELS, VideoEmbeddings, VideoLanguageModel, recompute
+from sfumato.recognizers.vlm.published import Tokenizer, load_model, local_folder, read_pixels
+
+TEMPORAL = "temporal.safetensors"
+FRAMES = 8
+NORM_EPSILON = 1e-12
+POSITIONS = "frame_position_embeddings.weight"
+BLOCK = re.compile(r"transformer\.resblocks\.(\d+)\.")
+
+
+class ActionCLIP(VideoLanguageModel):
+    """A published CLIP for 8 frames, frozen. `source` is a checkpoint's folder or its id on the Hugging Face Hub.
+
+    Without a temporal part beside it the video embedding is the plain mean over the frames; `summary` says which.
+
+    >>> ActionCLIP("openai/clip-vit-base-patch16").summary  # doctest: +SKIP
+    'ActionCLIP, 8 frames of 224×224 in patches of 16, mean pooling only (no temporal.safetensors beside the checkpoint)'
+    """
+
+    def __init__(self, source: str | Path) -> None:
+        from transformers import CLIPModel
+
+        folder = local_folder(source)
+        model = load_model(CLIPModel, folder)
+        vision = model.config.vision_config
+        side, patch = vision.image_size, vision.patch_size
+        super().__init__((FRAMES, side, side), patch, read_pixels(folder, CLIP_PIXELS))
+        self.model = model
+        self.tokenizer = Tokenizer(folder, model.config.text_config)
+        recompute(model.vision_model.encoder.layers)
+        self.temporal: TemporalTransformer | None = None
+        pooling = f"mean pooling only (no {TEMPORAL} beside the checkpoint)"
+        if (path := folder / TEMPORAL).is_file():
+            # The published temporal part has as many heads as the text model.
+            heads = model.config.text_config.num_attention_heads
+            self.temporal = load_temporal(path, model.config.projection_dim, heads)
+            pooling = f"a temporal transformer of {len(self.temporal.transformer.resblocks)} layers from {TEMPORAL}"
+        self.summary = f"ActionCLIP, {FRAMES} frames of {side}×{side} in patches of {patch}, {pooling}"
+        self.freeze()
+
+    @property
+    def scale(self) -> Tensor:
+        scale: Tensor = self.model.logit_scale.exp()
+        return scale
+
+    def encode_video(self, pixels: Tensor) -> VideoEmbeddings:
+        seen = self.model.vision_model(pixel_values=pixels.flatten(0, 1))
+        frame = seen.pooler_output.unflatten(0, pixels.shape[:2])
+        patch = seen.last_hidden_state[:, 1:].unflatten(0, pixels.shape[:2])
+        projected = self.model.visual_projection(frame)
+        return VideoEmbeddings(patch, frame, projected.mean(1) if self.temporal is None else self.temporal(projected))
+
+    def encode_text(self, prompts: Sequence[str]) -> Tensor:
+        read = self.model.text_model(**self.tokenizer(prompts).to(self.mean.device))
+        text: Tensor = self.model.text_projection(read.pooler_output)
+        return text
+
+
+class TemporalTransformer(nn.Module):
+    """Self-attention between the frames of a clip, added to what they were, and the mean over time.
+
+    >>> TemporalTransformer(512, layers=6, heads=8, positions=77)(torch.rand(1, 8, 512)).shape
+    torch.Size([1, 512])
+    """
+
+    def __init__(self, width: int, layers: int, heads: int, positions: int) -> None:
+        super().__init__()
+        self.frame_position_embeddings = nn.Embedding(positions, width)
+        self.transformer = _Blocks(width, layers, heads)
+
+    def forward(self, frames: Tensor) -> Tensor:
+        """(B, T, E) to (B, E)."""
+        placed = frames + self.frame_position_embeddings.weight[: frames.shape[1]]
+        attended: Tensor = self.transformer.resblocks(placed) + frames
+        return attended.mean(1)
+
+
+class _Blocks(nn.Module):
+    """A name in the published state dict, and no more."""
+
+    def __init__(self, width: int, layers: int, heads: int) -> None:
+        super().__init__()
+        self.resblocks = nn.Sequential(*(_Block(width, heads) for _ in range(layers)))
+
+
+class _Block(nn.Module):
+    """CLIP's layer: pre-norm attention and a feed-forward part of four times the width, each residual."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.attn = nn.MultiheadAttention(width, heads, batch_first=True)
+        self.ln_1 = nn.LayerNorm(width, NORM_EPSILON)
+        self.mlp = nn.Sequential()
+        self.mlp.add_module("c_fc", nn.Linear(width, 4 * width))
+        self.mlp.add_module("gelu", _QuickGELU())
+        self.mlp.add_module("c_proj", nn.Linear(4 * width, width))
+        self.ln_2 = nn.LayerNorm(width, NORM_EPSILON)
+
+    def forward(self, frames: Tensor) -> Tensor:
+        normed = self.ln_1(frames)
+        frames = frames + self.attn(normed, normed, normed, need_weights=False)[0]
+        result: Tensor = frames + self.mlp(self.ln_2(frames))
+        return result
+
+
+class _QuickGELU(nn.Module):
+    def forward(self, values: Tensor) -> Tensor:
+        return values * torch.sigmoid(1.702 * values)
+
+
+def load_temporal(path: Path, width: int, heads: int) -> TemporalTransformer:
+    """The temporal part in that safetensors file, for embeddings `width` wide; layers and positions as the file has them.
+
+    >>> load_temporal(Path("actionclip/temporal.safetensors"), 512, 8)  # doctest: +SKIP
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        # Saved from a network that was spread over several devices, every name begins with "module.".
+        given: Mapping[str, Tensor] = {name.removeprefix("module."): t for name, t in load_file(path).items()}
+    except (SafetensorError, OSError) as error:
+        raise SfumatoError(f"'{path}' is not a safetensors file", "no other format is read: convert it") from error
+    layers = len({found[1] for name in given if (found := BLOCK.match(name))})
+    positions = len(given[POSITIONS]) if POSITIONS in given else 0
+    if layers == 0 or positions < FRAMES:
+        raise SfumatoError(
+            f"'{path}' holds {layers} temporal layers and positions for {positions} frames",
+            f"it needs 1 layer or more and {FRAMES} positions, named as in ActionCLIP's fusion_model_state_dict",
+        )
+    temporal = TemporalTransformer(width, layers, heads, positions)
+    try:
+        temporal.load_state_dict(dict(given))
+    except RuntimeError as error:
+        raise SfumatoError(
+            f"the weights in '{path}' do not fit a temporal transformer of {layers} layers, {width} wide",
+            "use the file that belongs to this checkpoint",
+        ) from error
+    return temporal

@@ -1,0 +1,110 @@
+"""Vision-language models by name, and the small one from a folder and into a folder: a JSON beside a safetensors file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from sfumato.errors import SfumatoError
+from sfumato.recognizers.vlm.actionclip import ActionCLIP
+from sfumato.recognizers.vlm.base import VideoLanguageModel
+from sfumato.recognizers.vlm.published import local_folder, read_object
+from sfumato.recognizers.vlm.small import SmallVLM, SmallVLMConfig
+from sfumato.recognizers.vlm.xclip import XCLIP
+from sfumato.registry import unknown_name
+from sfumato.writing import write_whole
+
+CONFIG = "config.json"
+WEIGHTS = "model.safetensors"
+
+
+def load_vlm(source: str | Path) -> VideoLanguageModel:
+    """A frozen model: `xclip:FOLDER_OR_ID`, `actionclip:FOLDER_OR_ID`, or the folder of a small one.
+
+    >>> load_vlm("xclip:microsoft/xclip-base-patch16")  # doctest: +SKIP
+    >>> load_vlm("runs/vlm")  # doctest: +SKIP
+    """
+    family, _, rest = str(source).partition(":")
+    if family == "xclip":
+        return XCLIP(rest)
+    if family == "actionclip":
+        return ActionCLIP(rest)
+    if rest and not Path(source).is_dir():
+        raise unknown_name("family of vision-language models", family, ["xclip", "actionclip"])
+    return _load_small(local_folder(source)).freeze()
+
+
+def save_vlm(model: VideoLanguageModel, folder: str | Path) -> Path:
+    """Write a small model into `folder`, beside whatever else lies there, and return the folder.
+
+    The settings are written last and carry the checksum of the weights, so that a save that was cut short is noticed
+    when it is loaded, never taken for whole.
+
+    >>> save_vlm(SmallVLM(SmallVLMConfig((8, 64, 64), ("a", "person", "waves"))), "runs/vlm")  # doctest: +SKIP
+    """
+    from safetensors.torch import save as to_bytes
+
+    if not isinstance(model, SmallVLM):
+        raise SfumatoError("only the small model is saved here", "name a published checkpoint by its folder or Hub id")
+    folder = Path(folder)
+    weights = to_bytes({name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()})
+    config = {
+        "vlm": "small",
+        "settings": asdict(model.config),
+        "weights_sha256": hashlib.sha256(weights).hexdigest(),
+    }
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(folder / WEIGHTS, weights)
+        write_whole(folder / CONFIG, (json.dumps(config, indent=2, ensure_ascii=False) + "\n").encode())
+    except OSError as error:
+        raise SfumatoError(
+            f"cannot write to '{folder}' ({error.strerror})", "free some space or choose another folder"
+        ) from error
+    return folder
+
+
+def _load_small(folder: Path) -> SmallVLM:
+    from safetensors import SafetensorError
+    from safetensors.torch import load as from_bytes
+
+    path = folder / CONFIG
+    match read_object(path):
+        case {"vlm": "small", "settings": dict(settings), "weights_sha256": str(checksum)}:
+            model = SmallVLM(_read_settings(path, settings))
+        case {"model_type": "xclip" | "clip" as found}:
+            family = {"xclip": "xclip", "clip": "actionclip"}[found]
+            raise SfumatoError(f"'{folder}' is a published checkpoint", f"name it as {family}:{folder}")
+        case _:
+            raise SfumatoError(f"'{path}' does not describe a small vision-language model", "save it with save_vlm")
+    try:
+        content = (folder / WEIGHTS).read_bytes()
+    except OSError as error:
+        raise SfumatoError(f"cannot read '{folder / WEIGHTS}'", "save or download it again") from error
+    if hashlib.sha256(content).hexdigest() != checksum:
+        raise SfumatoError(
+            f"'{folder / WEIGHTS}' is not the file that {CONFIG} was saved with", "save or download it again"
+        )
+    try:
+        model.load_state_dict(from_bytes(content))
+    except (RuntimeError, SafetensorError) as error:
+        raise SfumatoError(f"the weights in '{folder}' do not fit its {CONFIG}", "save or download it again") from error
+    return model
+
+
+def _read_settings(path: Path, settings: Mapping[str, Any]) -> SmallVLMConfig:
+    """JSON has no tuples, and may hold anything."""
+    known: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()
+    }
+    words = known.get("words")
+    if not (isinstance(words, tuple) and all(isinstance(word, str) for word in words)):
+        raise SfumatoError(f"'{path}' has no list of words", "save it again")
+    try:
+        return SmallVLMConfig(**known)
+    except TypeError as error:  # a name too many or too few, or a number where a clip belongs
+        raise SfumatoError(f"the settings in '{path}' are not those of a small model", "save it again") from error
