@@ -12,6 +12,7 @@ import torch
 
 from sfumato.anonymizers import label, load
 from sfumato.anonymizers.base import Anonymizer
+from sfumato.anonymizers.shelf import shelved
 from sfumato.commands.console import err, monitored, say
 from sfumato.datasets import VideoDataset, open_dataset
 from sfumato.datasets.files import FileDataset
@@ -32,6 +33,7 @@ _SUITES = {
     "quick": ("theatre:small", "tiny"),
     "full": ("theatre", "standard"),
 }
+_TRAINED = {"quick": "spact-small"}  # on the data of that suite
 _BENCHED = (
     "downsample:factor=4",
     "downsample:factor=16",
@@ -129,10 +131,13 @@ def check_places(*files: Path | None) -> None:
 
 
 def run_suite(suite: str, *, seeds: int, runs: Path, device: str) -> Judged:
-    """Every training-free anonymizer before the same judge."""
+    """Every training-free anonymizer, and what is shipped for that data, before the same judge."""
     data, models = _SUITES[suite]
+    trained = [name for name in shelved() if name == _TRAINED.get(suite)]
     attacks = QUICK_ATTACKS if suite == "quick" else None
-    return judge_anonymizers(_BENCHED, data, seeds=seeds, models=models, attacks=attacks, runs=runs, device=device)
+    return judge_anonymizers(
+        [*_BENCHED, *trained], data, seeds=seeds, models=models, attacks=attacks, runs=runs, device=device
+    )
 
 
 def report_problems(dataset: VideoDataset) -> None:
