@@ -9,10 +9,12 @@ from PIL import Image
 from torch import Tensor
 
 from sfumato.anonymizers import load
+from sfumato.datasets.base import Clips
 from sfumato.datasets.theatre import TheatreDataset
+from sfumato.evaluation.material import anonymize_clips
 
 HERE = Path(__file__).parent
-ROWS = ("identity", "downsample:factor=8", "pixelate", "strong-blur-people", "blacken-people")
+ROWS = ("identity", "downsample:factor=8", "strong-blur-people", "blacken-people", "spact-small")
 
 
 def save(picture: Tensor, name: str, scale: int) -> None:
@@ -26,13 +28,11 @@ def save(picture: Tensor, name: str, scale: int) -> None:
 def before_after(stage: TheatreDataset, index: int) -> None:
     """One clip, six moments of it, through each anonymizer."""
     footage = stage.draw(torch.tensor([index]))
-    video, people = footage.clips.float() / 255, footage.people.float()
+    clips = Clips(footage.clips[:, None], footage.people[:, None])
     rows = []
     for name in ROWS:
-        anonymizer = load(name)
-        out = anonymizer(video, people=people) if anonymizer.needs_people else anonymizer(video)
-        frames = (out[0, [0, 3, 6, 9, 12, 15]] * 255).round().to(torch.uint8)
-        rows.append(torch.cat(list(frames), dim=2))
+        shown = anonymize_clips(load(name), clips, torch.device("cpu"))[0, 0, [0, 3, 6, 9, 12, 15]]
+        rows.append(torch.cat(list(shown), dim=2))
     save(torch.cat(rows, dim=1), "before-after.png", 1)
 
 
