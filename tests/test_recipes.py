@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,14 @@ import pytest
 from sfumato.methods import find_method
 from sfumato.training.options import load_options, read_recipe
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 ROOT = Path(__file__).parents[1]
 RECIPES = sorted((ROOT / "recipes").glob("*.toml"))
+TRIALS = sorted((ROOT / "benchmarks" / "trials").glob("*.toml"))
 
 
 def test_there_are_recipes() -> None:
@@ -24,6 +31,26 @@ def test_every_recipe_is_a_config_of_its_method(path: Path) -> None:
     assert recipe.method is not None
     load_options(find_method(recipe.method).config, recipe=path)
     assert f"sfumato train --recipe recipes/{path.name}" in path.read_text()
+
+
+@pytest.mark.parametrize("path", TRIALS, ids=lambda path: path.stem)
+def test_every_trial_is_a_config_of_its_method(path: Path) -> None:
+    written = tomllib.loads(path.read_text())
+    names = [trial["name"] for trial in written["trial"]]
+    assert len(names) == len(set(names))
+    for trial in written["trial"]:
+        settings = written.get("common", {}) | trial.get("config", {})
+        told = [f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in settings.items()]
+        recipe = ROOT / trial["recipe"] if "recipe" in trial else None
+        load_options(find_method(trial["method"]).config, recipe=recipe, settings=told)
+
+
+def test_stprivacy_as_published_has_the_papers_numbers() -> None:
+    config = load_options(find_method("stprivacy").config, recipe=ROOT / "recipes" / "stprivacy-paper.toml")
+    assert (config.embedding, config.duration, config.keep_ratio) == (384, 2, 0.7)
+    assert (config.action_weight, config.budget_weight, config.weight_decay) == (0.5, 0.5, 0.05)
+    assert config.anonymizer_rate == config.initialisation_rate == 1e-3 * config.batch / 512
+    assert (config.utility, config.budget_models, config.budget_labels) == ("vit-s", "vit-s", "attributes")
 
 
 def test_spact_as_published_has_the_papers_numbers() -> None:
