@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from sfumato.errors import SfumatoError
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -21,6 +24,26 @@ def write_whole(path: Path, content: bytes) -> None:
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def write_model(folder: Path, names: tuple[str, str], config: Mapping[str, Any], weights: bytes) -> Path:
+    """Weights and then their settings, under these names, into `folder`, which is returned.
+
+    The settings are written last and carry the checksum of the weights, so that a save that was cut short is noticed
+    when it is loaded, never taken for whole.
+
+    >>> write_model(Path("my-unet"), ("model.safetensors", "config.json"), {"width": 16}, b"…")  # doctest: +SKIP
+    """
+    checked = {**config, "weights_sha256": hashlib.sha256(weights).hexdigest()}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(folder / names[0], weights)
+        write_whole(folder / names[1], (json.dumps(checked, indent=2, ensure_ascii=False) + "\n").encode())
+    except OSError as error:
+        raise SfumatoError(
+            f"cannot write to '{folder}' ({error.strerror})", "free some space or choose another folder"
+        ) from error
+    return folder
 
 
 def to_json(value: Any, indent: int | None = None) -> bytes:

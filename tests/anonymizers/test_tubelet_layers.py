@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from sfumato.anonymizers.tubelet_layers import (
-    Layer,
     Predictor,
+    Stack,
     aggregate,
     draw_decision,
     masked_attention,
@@ -58,7 +58,8 @@ def test_masked_attention_stays_finite_where_the_dropped_are_loudest() -> None:
 def test_a_layer_is_multi_head_attention_with_that_mask() -> None:
     """Against PyTorch's own layer with the same weights: the scale is √(D/heads) per head."""
     torch.manual_seed(0)
-    layer = Layer(128)
+    stack = Stack(128, depth=1)
+    layer = stack.layers[0]
     assert layer.heads == 2
     theirs = nn.TransformerEncoderLayer(128, 2, 512, 0.0, functional.gelu, batch_first=True, norm_first=True)
     names = {"self_attn.in_proj_": "qkv.", "self_attn.out_proj": "project", "linear1": "feed.0", "linear2": "feed.2"}
@@ -69,10 +70,10 @@ def test_a_layer_is_multi_head_attention_with_that_mask() -> None:
         state = {key.replace(own, name): value for key, value in state.items()}
     theirs.load_state_dict(state)
     tokens, decision = noise(2, 7, 128), (noise(2, 7, seed=1) > 0.4).float()
-    columns = open_columns(decision)
-    closed = (columns == 0).repeat_interleave(2, dim=0)
-    torch.testing.assert_close(layer(tokens, columns), theirs(tokens, closed), rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(layer(tokens), theirs(tokens), rtol=1e-4, atol=1e-5)
+    closed = (open_columns(decision) == 0).repeat_interleave(2, dim=0)
+    masked, plain = stack(tokens[:, None], decision[:, None])[:, 0], stack(tokens[:, None])[:, 0]
+    torch.testing.assert_close(masked, theirs(tokens, closed), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(plain, theirs(tokens), rtol=1e-4, atol=1e-5)
 
 
 def test_aggregation_by_hand() -> None:  # eqs. 2 to 4

@@ -9,7 +9,8 @@ from torch import nn
 
 from sfumato.errors import SfumatoError
 from sfumato.recognizers import make_recognizer
-from sfumato.recognizers.vit import VideoViT, head_count, tubelets
+from sfumato.recognizers.layers import head_count
+from sfumato.recognizers.vit import VideoViT, tubelets
 
 
 def shape_after(recognizer: nn.Module, layer: str, video: torch.Tensor) -> tuple[int, ...]:

@@ -26,8 +26,8 @@ from sfumato.anonymizers.base import Anonymizer, ClipSpec, Knob
 from sfumato.anonymizers.tubelets import kept_counts
 from sfumato.errors import SfumatoError
 from sfumato.recognizers.base import IMAGENET
-from sfumato.recognizers.layers import initialise_transformer
-from sfumato.recognizers.vit import head_count, tubelets
+from sfumato.recognizers.layers import head_count, initialise_transformer
+from sfumato.recognizers.vit import tubelets
 
 THRESHOLD = Knob(
     "threshold", 0.0, low=-100.0, high=100.0, summary="score above the frame's mean that a patch needs; more hides more"

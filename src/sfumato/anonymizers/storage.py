@@ -23,7 +23,7 @@ from sfumato.anonymizers.settings import Setting, check_settings, default_settin
 from sfumato.anonymizers.shelf import shelved
 from sfumato.errors import SfumatoError
 from sfumato.registry import unknown_name
-from sfumato.writing import write_whole
+from sfumato.writing import write_model
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -68,32 +68,19 @@ def untrained(name: str, **settings: Setting) -> Anonymizer:
 def save(anonymizer: Anonymizer, folder: str | Path) -> Path:
     """Write `anonymizer` into `folder`, beside whatever else lies there, and return the folder.
 
-    The settings are written last and carry the checksum of the weights, so that a save that was cut short is
-    noticed when it is loaded, never taken for whole.
-
     >>> save(load("blur", strength=4), "my-blur")
     """
     from safetensors.torch import save as to_bytes
 
     _kind(anonymizer.name)  # what is not registered could not be loaded again
-    folder = Path(folder)
     # clones, because safetensors refuses tensors that share memory
     weights = to_bytes({key: value.detach().cpu().contiguous().clone() for key, value in _state(anonymizer)})
     config = {
         "anonymizer": anonymizer.name,
         **({"title": anonymizer.title} if anonymizer.title else {}),
         "settings": dict(anonymizer.settings()),
-        "weights_sha256": hashlib.sha256(weights).hexdigest(),
     }
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_whole(folder / WEIGHTS, weights)
-        write_whole(folder / CONFIG, (json.dumps(config, indent=2) + "\n").encode())
-    except OSError as error:
-        raise SfumatoError(
-            f"cannot write to '{folder}' ({error.strerror})", "free some space or choose another folder"
-        ) from error
-    return folder
+    return write_model(Path(folder), (WEIGHTS, CONFIG), config, weights)
 
 
 def label(anonymizer: Anonymizer) -> str:

@@ -7,12 +7,12 @@ for a dropped one; None says that all tokens that are there are kept. Equations 
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sfumato.recognizers.vit import head_count
+from sfumato.recognizers.layers import TransformerLayer
 
 
 def open_columns(decision: Tensor) -> Tensor:
@@ -40,48 +40,19 @@ def masked_attention(query: Tensor, key: Tensor, value: Tensor, columns: Tensor)
     return (weights / weights.sum(-1, keepdim=True)).to(value.dtype) @ value
 
 
-class Layer(nn.Module):
-    """ViT's layer with masked self-attention: pre-norm, residual, a feed-forward part of four times the width.
-
-    Parameters have the names of the video ViT's layers, so that one's weights fit the other.
-    """
-
-    def __init__(self, embedding: int) -> None:
-        super().__init__()
-        self.heads = head_count(embedding)
-        self.norm1 = nn.LayerNorm(embedding)
-        self.qkv = nn.Linear(embedding, 3 * embedding)
-        self.project = nn.Linear(embedding, embedding)
-        self.norm2 = nn.LayerNorm(embedding)
-        self.feed = nn.Sequential(nn.Linear(embedding, 4 * embedding), nn.GELU(), nn.Linear(4 * embedding, embedding))
-
-    def forward(self, tokens: Tensor, columns: Tensor | None = None) -> Tensor:
-        """(B, n, D) to the same; columns: M, (B, n, n), or None where all see all."""
-        # (B, n, 3·D) to three of (B, heads, n, D/heads).
-        split = self.qkv(self.norm1(tokens)).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
-        query, key, value = split.unbind(0)
-        if columns is None:
-            attended = F.scaled_dot_product_attention(query, key, value)
-        else:
-            attended = masked_attention(query, key, value, columns)
-        tokens = tokens + self.project(attended.transpose(1, 2).flatten(2))
-        result: Tensor = tokens + self.feed(self.norm2(tokens))
-        return result
-
-
 class Stack(nn.Module):
     """Layers one after the other, over all places of all steps of time together."""
 
     def __init__(self, embedding: int, depth: int) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(Layer(embedding) for _ in range(depth))
+        self.layers = nn.ModuleList(TransformerLayer(embedding) for _ in range(depth))
 
     def forward(self, tokens: Tensor, decision: Tensor | None = None) -> Tensor:
         """(B, L, N, D) to the same."""
-        columns = None if decision is None else open_columns(decision.flatten(1))
+        attend = None if decision is None else partial(masked_attention, columns=open_columns(decision.flatten(1)))
         flat = tokens.flatten(1, 2)
         for layer in self.layers:
-            flat = layer(flat, columns)
+            flat = layer(flat, attend)
         return flat.unflatten(1, tokens.shape[1:3])
 
 

@@ -1,10 +1,12 @@
-"""What the convolutional families share: scaled widths, the choice of norm, and how weights begin."""
+"""What families share: scaled widths, the choice of norm, the transformer's layer, and how weights begin."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
-from torch import nn
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from sfumato.errors import SfumatoError
 
@@ -37,6 +39,47 @@ def make_norm(kind: str, channels: int, dims: int, eps: float = 1e-5) -> nn.Modu
             groups //= 2
         return nn.GroupNorm(groups, channels, eps)
     raise SfumatoError(f"there is no norm '{kind}'", "use 'batch' or 'group'")
+
+
+def head_count(embedding: int) -> int:
+    """The number of heads that divides the embedding and makes a head nearest to 64 wide.
+
+    >>> head_count(384), head_count(768), head_count(96)
+    (6, 12, 2)
+    """
+    divisors = [heads for heads in range(1, embedding + 1) if embedding % heads == 0]
+    return min(divisors, key=lambda heads: abs(embedding / heads - 64))
+
+
+class TransformerLayer(nn.Module):
+    """Self-attention and a feed-forward part of four times the width, each pre-norm and residual.
+
+    causal: a token sees those before it alone.
+
+    >>> TransformerLayer(96)(torch.rand(2, 8, 96)).shape
+    torch.Size([2, 8, 96])
+    """
+
+    def __init__(self, embedding: int, causal: bool = False) -> None:
+        super().__init__()
+        self.heads, self.causal = head_count(embedding), causal
+        self.norm1 = nn.LayerNorm(embedding)
+        self.qkv = nn.Linear(embedding, 3 * embedding)
+        self.project = nn.Linear(embedding, embedding)
+        self.norm2 = nn.LayerNorm(embedding)
+        self.feed = nn.Sequential(nn.Linear(embedding, 4 * embedding), nn.GELU(), nn.Linear(4 * embedding, embedding))
+
+    def forward(self, tokens: Tensor, attend: Callable[[Tensor, Tensor, Tensor], Tensor] | None = None) -> Tensor:
+        """(B, n, D) to the same; attend: another attention than the usual, of query, key, value (B, heads, n, D/heads)."""
+        split = self.qkv(self.norm1(tokens)).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        query, key, value = split.unbind(0)
+        if attend is None:
+            attended = F.scaled_dot_product_attention(query, key, value, is_causal=self.causal)
+        else:
+            attended = attend(query, key, value)
+        tokens = tokens + self.project(attended.transpose(1, 2).flatten(2))
+        result: Tensor = tokens + self.feed(self.norm2(tokens))
+        return result
 
 
 def initialise_transformer(network: nn.Module) -> None:

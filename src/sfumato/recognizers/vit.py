@@ -7,12 +7,11 @@ leaves the pooled feature defined.
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sfumato.errors import SfumatoError
 from sfumato.recognizers.base import IMAGENET, Clip, VideoRecognizer
-from sfumato.recognizers.layers import initialise_transformer, scaled
+from sfumato.recognizers.layers import TransformerLayer, initialise_transformer, scaled
 
 TUBELET = (2, 16, 16)
 
@@ -49,8 +48,7 @@ class VideoViT(VideoRecognizer):
         self.feature_width = embedding
         self.patch = nn.Linear(3 * 2 * 16 * 16, embedding)
         self.position = nn.Parameter(torch.zeros(1, tokens, embedding))
-        heads = head_count(embedding)
-        self.layers = nn.Sequential(*(_Layer(embedding, heads) for _ in range(depth)))
+        self.layers = nn.Sequential(*(TransformerLayer(embedding) for _ in range(depth)))
         self.norm = nn.LayerNorm(embedding)
         self.fc = nn.Linear(embedding, outputs)
         nn.init.trunc_normal_(self.position, std=0.02)
@@ -74,35 +72,3 @@ def tubelets(clips: Tensor, size: Clip = TUBELET) -> Tensor:
     for axis, step in zip((2, 4, 6), size, strict=True):
         grid = grid.unflatten(axis, (-1, step))
     return grid.permute(0, 2, 4, 6, 1, 3, 5, 7).flatten(4).flatten(1, 3)
-
-
-def head_count(embedding: int) -> int:
-    """The number of heads that divides the embedding and makes a head nearest to 64 wide.
-
-    >>> head_count(384), head_count(768), head_count(96)
-    (6, 12, 2)
-    """
-    divisors = [heads for heads in range(1, embedding + 1) if embedding % heads == 0]
-    return min(divisors, key=lambda heads: abs(embedding / heads - 64))
-
-
-class _Layer(nn.Module):
-    """Self-attention and a feed-forward part of four times the width, each pre-norm and residual."""
-
-    def __init__(self, embedding: int, heads: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.norm1 = nn.LayerNorm(embedding)
-        self.qkv = nn.Linear(embedding, 3 * embedding)
-        self.project = nn.Linear(embedding, embedding)
-        self.norm2 = nn.LayerNorm(embedding)
-        self.feed = nn.Sequential(nn.Linear(embedding, 4 * embedding), nn.GELU(), nn.Linear(4 * embedding, embedding))
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        # (B, N, 3·D) to three of (B, heads, N, D/heads).
-        split = self.qkv(self.norm1(tokens)).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
-        query, key, value = split.unbind(0)
-        attended = F.scaled_dot_product_attention(query, key, value).transpose(1, 2).flatten(2)
-        tokens = tokens + self.project(attended)
-        result: Tensor = tokens + self.feed(self.norm2(tokens))
-        return result

@@ -7,15 +7,15 @@ the temporal part from `temporal.safetensors` beside it, under the names of the 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from sfumato.errors import SfumatoError
-from sfumato.recognizers.vlm.base import CLIP_PIXELS, VideoEmbeddings, VideoLanguageModel, recompute
-from sfumato.recognizers.vlm.published import Tokenizer, load_model, local_folder, read_pixels
+from sfumato.recognizers.vlm.base import CLIP_PIXELS, VideoEmbeddings
+from sfumato.recognizers.vlm.published import PublishedModel, load_model, local_folder
 
 TEMPORAL = "temporal.safetensors"
 FRAMES = 8
@@ -24,7 +24,7 @@ POSITIONS = "frame_position_embeddings.weight"
 BLOCK = re.compile(r"transformer\.resblocks\.(\d+)\.")
 
 
-class ActionCLIP(VideoLanguageModel):
+class ActionCLIP(PublishedModel):
     """A published CLIP for 8 frames, frozen. `source` is a checkpoint's folder or its id on the Hugging Face Hub.
 
     Without a temporal part beside it the video embedding is the plain mean over the frames; `summary` says which.
@@ -40,10 +40,7 @@ class ActionCLIP(VideoLanguageModel):
         model = load_model(CLIPModel, folder)
         vision = model.config.vision_config
         side, patch = vision.image_size, vision.patch_size
-        super().__init__((FRAMES, side, side), patch, read_pixels(folder, CLIP_PIXELS))
-        self.model = model
-        self.tokenizer = Tokenizer(folder, model.config.text_config)
-        recompute(model.vision_model.encoder.layers)
+        super().__init__(folder, model, FRAMES, CLIP_PIXELS)
         self.temporal: TemporalTransformer | None = None
         pooling = f"mean pooling only (no {TEMPORAL} beside the checkpoint)"
         if (path := folder / TEMPORAL).is_file():
@@ -54,22 +51,10 @@ class ActionCLIP(VideoLanguageModel):
         self.summary = f"ActionCLIP, {FRAMES} frames of {side}×{side} in patches of {patch}, {pooling}"
         self.freeze()
 
-    @property
-    def scale(self) -> Tensor:
-        scale: Tensor = self.model.logit_scale.exp()
-        return scale
-
     def encode_video(self, pixels: Tensor) -> VideoEmbeddings:
-        seen = self.model.vision_model(pixel_values=pixels.flatten(0, 1))
-        frame = seen.pooler_output.unflatten(0, pixels.shape[:2])
-        patch = seen.last_hidden_state[:, 1:].unflatten(0, pixels.shape[:2])
+        patch, frame = self.encode_frames(pixels)
         projected = self.model.visual_projection(frame)
         return VideoEmbeddings(patch, frame, projected.mean(1) if self.temporal is None else self.temporal(projected))
-
-    def encode_text(self, prompts: Sequence[str]) -> Tensor:
-        read = self.model.text_model(**self.tokenizer(prompts).to(self.mean.device))
-        text: Tensor = self.model.text_projection(read.pooler_output)
-        return text
 
 
 class TemporalTransformer(nn.Module):

@@ -12,8 +12,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from sfumato.errors import SfumatoError
 from sfumato.recognizers.base import Pixels
+from sfumato.recognizers.vlm.base import VideoLanguageModel, recompute
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 NAMED_AT_MOST = 5
@@ -139,3 +142,30 @@ class Tokenizer:
                     "shorten it",
                 )
         return self.tokenizer(list(prompts), padding=True, return_tensors="pt")
+
+
+class PublishedModel(VideoLanguageModel):
+    """What the CLIP family shares: frames through CLIP's vision model, prompts through its text model."""
+
+    def __init__(self, folder: Path, model: Any, frames: int, pixels: Pixels) -> None:
+        vision = model.config.vision_config
+        super().__init__((frames, vision.image_size, vision.image_size), vision.patch_size, read_pixels(folder, pixels))
+        self.model = model
+        self.tokenizer = Tokenizer(folder, model.config.text_config)
+        recompute(model.vision_model.encoder.layers)
+
+    @property
+    def scale(self) -> Tensor:
+        scale: Tensor = self.model.logit_scale.exp()
+        return scale
+
+    def encode_frames(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, T, 3, H, W) to patches (B, T, N, D) and frames (B, T, D)."""
+        seen = self.model.vision_model(pixel_values=pixels.flatten(0, 1))
+        patch, frame = seen.last_hidden_state[:, 1:], seen.pooler_output
+        return patch.unflatten(0, pixels.shape[:2]), frame.unflatten(0, pixels.shape[:2])
+
+    def encode_text(self, prompts: Sequence[str]) -> Tensor:
+        read = self.model.text_model(**self.tokenizer(prompts).to(self.mean.device))
+        text: Tensor = self.model.text_projection(read.pooler_output)
+        return text

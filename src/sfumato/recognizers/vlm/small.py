@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sfumato.errors import SfumatoError
 from sfumato.recognizers.base import Clip
-from sfumato.recognizers.vit import head_count, tubelets
+from sfumato.recognizers.layers import TransformerLayer
+from sfumato.recognizers.vit import tubelets
 from sfumato.recognizers.vlm.base import CLIP_PIXELS, VideoEmbeddings, VideoLanguageModel, recompute
 from sfumato.recognizers.vlm.words import Vocabulary
 
@@ -60,7 +60,7 @@ class SmallVLM(VideoLanguageModel):
         self.vocabulary = Vocabulary(config.words)
         self.frames = _FrameEncoder(math.prod(self.grid), config.width, config.depth)
         self.time = nn.Parameter(torch.empty(config.clip[0], config.width))
-        self.temporal = nn.Sequential(*(_Layer(config.width) for _ in range(config.temporal_depth)))
+        self.temporal = nn.Sequential(*(TransformerLayer(config.width) for _ in range(config.temporal_depth)))
         self.project_video = nn.Linear(config.width, config.embedding)
         self.text = _TextEncoder(len(self.vocabulary), config)
         self.log_scale = nn.Parameter(torch.tensor(math.log(FIRST_SCALE)))
@@ -95,7 +95,7 @@ class _FrameEncoder(nn.Module):
         self.patch = nn.Linear(3 * PATCH * PATCH, width)
         self.class_token = nn.Parameter(torch.empty(width))
         self.position = nn.Parameter(torch.empty(1 + patches, width))
-        self.layers = nn.ModuleList(_Layer(width) for _ in range(depth))
+        self.layers = nn.ModuleList(TransformerLayer(width) for _ in range(depth))
         self.norm = nn.LayerNorm(width)
         recompute(self.layers)
 
@@ -120,7 +120,7 @@ class _TextEncoder(nn.Module):
         width = config.text_width
         self.word = nn.Embedding(words, width)
         self.position = nn.Parameter(torch.empty(config.text_length, width))
-        self.layers = nn.Sequential(*(_Layer(width, causal=True) for _ in range(config.text_depth)))
+        self.layers = nn.Sequential(*(TransformerLayer(width, causal=True) for _ in range(config.text_depth)))
         self.norm = nn.LayerNorm(width)
         self.project = nn.Linear(width, config.embedding)
 
@@ -129,28 +129,6 @@ class _TextEncoder(nn.Module):
         inside = torch.arange(tokens.shape[1], device=ends.device) <= ends[:, None]
         mean = (read * inside[..., None]).sum(1) / inside.sum(1, keepdim=True)
         result: Tensor = self.project(mean)
-        return result
-
-
-class _Layer(nn.Module):
-    """Self-attention and a feed-forward part of four times the width, each pre-norm and residual."""
-
-    def __init__(self, width: int, causal: bool = False) -> None:
-        super().__init__()
-        self.heads, self.causal = head_count(width), causal
-        self.norm1 = nn.LayerNorm(width)
-        self.qkv = nn.Linear(width, 3 * width)
-        self.project = nn.Linear(width, width)
-        self.norm2 = nn.LayerNorm(width)
-        self.feed = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        # (B, L, 3·D) to three of (B, heads, L, D/heads).
-        split = self.qkv(self.norm1(tokens)).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
-        query, key, value = split.unbind(0)
-        attended = F.scaled_dot_product_attention(query, key, value, is_causal=self.causal)
-        tokens = tokens + self.project(attended.transpose(1, 2).flatten(2))
-        result: Tensor = tokens + self.feed(self.norm2(tokens))
         return result
 
 

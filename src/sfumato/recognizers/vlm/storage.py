@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -16,7 +15,7 @@ from sfumato.recognizers.vlm.published import local_folder, read_object
 from sfumato.recognizers.vlm.small import SmallVLM, SmallVLMConfig
 from sfumato.recognizers.vlm.xclip import XCLIP
 from sfumato.registry import unknown_name
-from sfumato.writing import write_whole
+from sfumato.writing import write_model
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -41,31 +40,14 @@ def load_vlm(source: str | Path) -> VideoLanguageModel:
 def save_vlm(model: VideoLanguageModel, folder: str | Path) -> Path:
     """Write a small model into `folder`, beside whatever else lies there, and return the folder.
 
-    The settings are written last and carry the checksum of the weights, so that a save that was cut short is noticed
-    when it is loaded, never taken for whole.
-
     >>> save_vlm(SmallVLM(SmallVLMConfig((8, 64, 64), ("a", "person", "waves"))), "runs/vlm")  # doctest: +SKIP
     """
     from safetensors.torch import save as to_bytes
 
     if not isinstance(model, SmallVLM):
         raise SfumatoError("only the small model is saved here", "name a published checkpoint by its folder or Hub id")
-    folder = Path(folder)
     weights = to_bytes({name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()})
-    config = {
-        "vlm": "small",
-        "settings": asdict(model.config),
-        "weights_sha256": hashlib.sha256(weights).hexdigest(),
-    }
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_whole(folder / WEIGHTS, weights)
-        write_whole(folder / CONFIG, (json.dumps(config, indent=2, ensure_ascii=False) + "\n").encode())
-    except OSError as error:
-        raise SfumatoError(
-            f"cannot write to '{folder}' ({error.strerror})", "free some space or choose another folder"
-        ) from error
-    return folder
+    return write_model(Path(folder), (WEIGHTS, CONFIG), {"vlm": "small", "settings": asdict(model.config)}, weights)
 
 
 def _load_small(folder: Path) -> SmallVLM:
