@@ -17,6 +17,8 @@ from sfumato.anonymizers.masked_transformer import Attention, Block, MaskedTrans
 from sfumato.anonymizers.streaming import anonymize_stream
 from sfumato.errors import SfumatoError
 
+from .contract import batch_mates_are_not_seen, gradients_reach, type_and_range_are_kept
+
 MODES = pytest.mark.parametrize(
     "mode",
     [{}, {"ratio": 0.4}, {"literal_softmax": True}, {"masked": False}],
@@ -264,29 +266,18 @@ def test_what_a_masked_patch_held_is_seen_in_its_neighbours() -> None:
 @MODES
 @pytest.mark.parametrize("training", [False, True])
 def test_a_clip_does_not_see_its_batch(mode: dict[str, Any], training: bool) -> None:
-    network, video = make(**mode).train(training), clips(4)
-    video[1] = 1 - video[1] / 10  # of quite another brightness
-    video[2] = 0
-    together = network(video)
-    for clip in range(4):
-        torch.testing.assert_close(together[clip : clip + 1], network(video[clip : clip + 1]), atol=1e-5, rtol=0)
+    batch_mates_are_not_seen(make(**mode).train(training), clips(4))
 
 
 @MODES
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("training", [False, True])
 def test_the_type_and_the_range_are_kept(mode: dict[str, Any], dtype: torch.dtype, training: bool) -> None:
-    video = clips().to(dtype)
-    video[0] = 1
-    output = make(**mode).train(training)(video)
-    assert output.dtype == dtype and output.shape == video.shape
-    assert 0 <= output.min() <= output.max() <= 1
+    type_and_range_are_kept(make(**mode).train(training), clips().to(dtype))
 
 
 def test_gradients_reach_the_video() -> None:
-    video = clips().requires_grad_()
-    make()(video).sum().backward()
-    assert video.grad is not None and video.grad.isfinite().all() and video.grad.abs().sum() > 0
+    gradients_reach(make(), clips())
 
 
 def test_mixed_and_half_precision_keep_the_videos_type() -> None:

@@ -20,6 +20,8 @@ from sfumato.anonymizers.tubelets import Decision, Sparsified, Tubelets, kept_co
 from sfumato.errors import SfumatoError
 from sfumato.recognizers.vit import tubelets
 
+from .contract import batch_mates_are_not_seen, gradients_reach, type_and_range_are_kept
+
 MODES = pytest.mark.parametrize(
     "mode",
     [{}, {"two_pass": True}, {"anonymize": False}, {"sparsify": False, "alpha": 1.0}],
@@ -146,29 +148,18 @@ def test_held_tubelets_are_shown_at_their_own_place() -> None:
 
 @MODES
 def test_a_clip_does_not_see_its_batch(mode: dict[str, Any]) -> None:
-    network, video = make(**mode), clips(4)
-    video[1] = 1 - video[1] / 10  # of quite another brightness
-    video[2] = 0
-    together = network(video)
-    for clip in range(4):
-        torch.testing.assert_close(together[clip : clip + 1], network(video[clip : clip + 1]), atol=1e-5, rtol=0)
+    batch_mates_are_not_seen(make(**mode), clips(4))
 
 
 @MODES
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("training", [False, True])
 def test_the_type_and_the_range_are_kept(mode: dict[str, Any], dtype: torch.dtype, training: bool) -> None:
-    video = clips().to(dtype)
-    video[0] = 1
-    output = make(**mode).train(training)(video)
-    assert output.dtype == dtype and output.shape == video.shape
-    assert 0 <= output.min() <= output.max() <= 1
+    type_and_range_are_kept(make(**mode).train(training), clips().to(dtype))
 
 
 def test_gradients_reach_the_video() -> None:
-    video = clips().requires_grad_()
-    make()(video).sum().backward()
-    assert video.grad is not None and video.grad.isfinite().all() and video.grad.abs().sum() > 0
+    gradients_reach(make(), clips())
 
 
 def test_odd_sizes_are_filled_with_the_border_and_cut_back() -> None:

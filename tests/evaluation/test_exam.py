@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -70,17 +71,25 @@ def test_the_score_that_chooses_is_top1_or_cmap() -> None:
     assert found == pytest.approx(5 / 6)
 
 
-def test_only_clips_with_a_known_answer_are_asked_about(
-    minute: TheatreDataset, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def unknown(monkeypatch: pytest.MonkeyPatch, forget: Callable[[Labels, Tensor], None]) -> None:
+    """From now on the theatre does not know what `forget(labels, indices)` strikes out."""
     whole = TheatreDataset.labels
 
     def labels(self: TheatreDataset, indices: Tensor) -> Labels:
         found = whole(self, indices)
-        found.person[indices % 4 == 0] = -1
+        forget(found, indices)
         return found
 
     monkeypatch.setattr(TheatreDataset, "labels", labels)
+
+
+def test_only_clips_with_a_known_answer_are_asked_about(
+    minute: TheatreDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forget(labels: Labels, indices: Tensor) -> None:
+        labels.person[indices % 4 == 0] = -1
+
+    unknown(monkeypatch, forget)
     everything = minute.split("test", "clip")
     assert asked(ATTRIBUTES, minute, "test").equal(everything)
     assert asked(IDENTITY, minute, "test").equal(everything[everything % 4 != 0])
@@ -91,15 +100,11 @@ def test_only_clips_with_a_known_answer_are_asked_about(
 def test_an_attacker_learns_from_clips_of_which_some_answers_are_known(
     minute: TheatreDataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = TheatreDataset.labels
+    def forget(labels: Labels, indices: Tensor) -> None:
+        labels.attributes[indices % 2 == 0, 1] = -1
+        labels.attributes[indices % 4 == 0] = -1
 
-    def labels(self: TheatreDataset, indices: Tensor) -> Labels:
-        found = whole(self, indices)
-        found.attributes[indices % 2 == 0, 1] = -1
-        found.attributes[indices % 4 == 0] = -1
-        return found
-
-    monkeypatch.setattr(TheatreDataset, "labels", labels)
+    unknown(monkeypatch, forget)
     train, test = minute.split("train", "clip"), minute.split("test", "clip")
     assert asked(ATTRIBUTES, minute, "train").equal(train[train % 4 != 0])
     assert asked(ATTRIBUTES, minute, "test").equal(test[test % 2 != 0])

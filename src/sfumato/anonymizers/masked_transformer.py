@@ -23,6 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sfumato.anonymizers.base import Anonymizer, ClipSpec, Knob
+from sfumato.anonymizers.settings import require_least
 from sfumato.anonymizers.tubelets import kept_counts
 from sfumato.errors import SfumatoError
 from sfumato.recognizers.base import IMAGENET
@@ -91,7 +92,16 @@ class MaskedTransformer(Anonymizer):
         temperature: float = 0.05,
     ) -> None:
         super().__init__()
-        _require_least(embedding=embedding, depth=depth, patch=patch, frames=frames, size=size, frame_step=frame_step)
+        # the scorer's hidden layer has half of the embedding
+        require_least(
+            {"embedding": 2},
+            embedding=embedding,
+            depth=depth,
+            patch=patch,
+            frames=frames,
+            size=size,
+            frame_step=frame_step,
+        )
         if size % patch:
             raise SfumatoError(f"patches of {patch} do not fill frames of {size}×{size}", "use a multiple as the size")
         if not temperature > 0:
@@ -293,13 +303,6 @@ class Block(nn.Module):
         tokens = tokens + self.space(self.norm_space(tokens))
         result: Tensor = tokens + self.feed(self.norm_feed(tokens))
         return result
-
-
-def _require_least(**settings: int) -> None:
-    least = {"embedding": 2}  # the scorer's hidden layer has half of it
-    for key, value in settings.items():
-        if value < least.get(key, 1):
-            raise SfumatoError(f"{key} = {value} is too small", f"use {least.get(key, 1)} or more")
 
 
 def _require_one(masked: bool, threshold: float, ratio: float) -> None:

@@ -83,6 +83,16 @@ def check_settings(kind: type[Anonymizer], settings: Mapping[str, Any]) -> dict[
     return {key: _check_value(f"{kind.name}: {key}", value, defaults[key]) for key, value in settings.items()}
 
 
+def require_least(least: Mapping[str, int], **settings: int) -> None:
+    """Refuse a whole number below 1, or below what `least` says of it.
+
+    >>> require_least({"embedding": 4}, embedding=32, depth=3)
+    """
+    for key, value in settings.items():
+        if value < least.get(key, 1):
+            raise SfumatoError(f"{key} = {value} is too small", f"use {least.get(key, 1)} or more")
+
+
 def _check_value(what: str, value: Any, default: Setting) -> Setting:
     if isinstance(default, bool | str):
         if type(value) is not type(default):

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sfumato.anonymizers.base import Anonymizer, ClipSpec, Knob
+from sfumato.anonymizers.settings import require_least
 from sfumato.anonymizers.tubelet_layers import Predictor, Stack, draw_decision, kept_mean, most_wanted
 from sfumato.errors import SfumatoError
 from sfumato.recognizers.base import IMAGENET
@@ -95,8 +96,15 @@ class Tubelets(Anonymizer):
         sparsify: bool = True,
     ) -> None:
         super().__init__()
-        _require_least(
-            embedding=embedding, depth=depth, blocks=blocks, duration=duration, patch=patch, frame_step=frame_step
+        # the predictor's last layer has a quarter of the embedding
+        require_least(
+            {"embedding": 4},
+            embedding=embedding,
+            depth=depth,
+            blocks=blocks,
+            duration=duration,
+            patch=patch,
+            frame_step=frame_step,
         )
         if duration > frames or patch > size:
             raise SfumatoError(
@@ -339,10 +347,3 @@ def take(values: Tensor, kept: Tensor) -> Tensor:
     [5.0, 7.0]
     """
     return values.gather(2, kept[..., None].expand(-1, -1, -1, values.shape[-1]))
-
-
-def _require_least(**settings: int) -> None:
-    least = {"embedding": 4}  # the predictor's last layer has a quarter of it
-    for key, value in settings.items():
-        if value < least.get(key, 1):
-            raise SfumatoError(f"{key} = {value} is too small", f"use {least.get(key, 1)} or more")
