@@ -28,7 +28,7 @@ def run_demo(folder: Path, device: str) -> None:
     # Where only the package is installed there are no trained weights: then one that is told where people are.
     shown = (_PLAIN, _TRAINED if _TRAINED in shelved() else _TOLD)
     folder.mkdir(parents=True, exist_ok=True)
-    err.print("1/3  a play of one person, raw and through two anonymizers", highlight=False)
+    err.print("1/3  a play, raw and through two anonymizers", highlight=False)
     _write_video(folder / "before-after.mp4", ("identity", *shown))
     say(f"video:  {folder / 'before-after.mp4'}")
     err.print("2/3  fresh models learn from each: what is done, and who does it", highlight=False)
