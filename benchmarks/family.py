@@ -16,12 +16,14 @@ import hashlib
 import sys
 import time
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from sfumato.anonymizers import load
 from sfumato.commands.train import load_banks
 from sfumato.datasets import open_dataset
+from sfumato.evaluation.exam import Answers
 from sfumato.evaluation.protocols.known import RAW, JudgeConfig, KnownProtocol
 from sfumato.evaluation.provenance import commit
 from sfumato.evaluation.result import Line
@@ -81,7 +83,11 @@ class Bench:
             config = replace(config, models="tiny")
         self.judge = KnownProtocol(open_dataset(judged), config, device=self.device, folder=args.runs / "judge")
         self.banks = load_banks(args.data, args.data, self.device)
-        self.raw = self.judge.examine(load(RAW))
+
+    @cached_property
+    def raw(self) -> dict[str, list[Answers]]:
+        """Raw video before the judge. Asked for after a training, so that of several processes one finds it for all."""
+        return self.judge.examine(load(RAW))
 
     def train(self, trial: dict[str, Any], seed: int) -> RunFolder:
         method = find_method(trial["method"])
@@ -148,6 +154,8 @@ def main() -> None:
     ]
     rows: list[dict[str, Any]] = list(csv.DictReader(args.out.open())) if args.out.exists() else []
     bench = Bench(args)
+    if not trials:  # --only raw
+        bench.raw  # noqa: B018
     for seed in range(args.seeds):
         for trial in trials:
             if any(bench.same(row, trial, seed) for row in rows):

@@ -20,7 +20,7 @@ from sfumato.methods.spact.config import SPActConfig
 from sfumato.training.bank import Bank
 from sfumato.training.contest import minimax
 from sfumato.training.dealing import Banks
-from sfumato.training.device import hardware, pick_device
+from sfumato.training.device import find_fast_kernels, hardware, pick_device
 from sfumato.training.frame_game import FrameGame
 from sfumato.training.options import load_options
 
@@ -63,7 +63,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     device = pick_device(args.device)
-    torch.backends.cudnn.benchmark = True
+    find_fast_kernels()
     found = {}
     for batch in args.batch or (32, 64):
         found[str(batch)] = measure(batch, args.recipe, args.settings, device, args.seconds)

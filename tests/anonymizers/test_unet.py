@@ -15,7 +15,7 @@ from torch.nn import functional
 from sfumato.anonymizers import label, load, save, untrained
 from sfumato.anonymizers.base import ClipSpec
 from sfumato.anonymizers.bottleneck import FrameNetwork
-from sfumato.anonymizers.unet import UNet
+from sfumato.anonymizers.unet import UNet, doubled_by_products
 from sfumato.anonymizers.unet_plus_plus import UNetPlusPlus
 from sfumato.cli import main
 from sfumato.errors import SfumatoError
@@ -222,3 +222,16 @@ def test_the_command_anonymizes_with_a_saved_network_and_keeps_the_videos_size(
 def test_a_network_without_weights_is_no_anonymizer(name: str) -> None:
     with pytest.raises(SfumatoError, match=r"without weights is no anonymizer.*sfumato train"):
         load(name)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 7, 9), (1, 5, 1, 4), (2, 4, 14, 14)])
+def test_products_double_frames_as_interpolation_does(shape: tuple[int, ...]) -> None:
+    frames = torch.rand(shape, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    with torch.inference_mode():
+        doubled_by_products(frames)  # what it keeps for later must not be bound to inference
+    ours = doubled_by_products(frames)
+    theirs = functional.interpolate(frames, scale_factor=2, mode="bilinear", align_corners=True)
+    assert torch.allclose(ours, theirs, atol=1e-6)
+    weights = torch.linspace(0, 1, ours.numel()).view(ours.shape)
+    gradients = [torch.autograd.grad((out * weights).sum(), frames)[0] for out in (ours, theirs)]
+    assert torch.allclose(*gradients, atol=1e-5)

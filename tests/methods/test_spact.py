@@ -73,7 +73,7 @@ def test_a_step_against_the_budget_term_makes_the_opponent_read_worse(kind: str)
             views = game.anonymize(game.deal.privacy_batch("minimax", 0, "frame"))
             return float(game.opponents[0].reading(views)[0])
 
-    plain_descent(game, 1e-4)
+    plain_descent(game, 1e-6)
     before = opponents_loss()
     game.anonymizer_step(0, lambda *seen: {"budget": objective(*seen)["budget"]})
     assert opponents_loss() > before

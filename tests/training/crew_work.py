@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from sfumato.errors import SfumatoError
+from sfumato.recognizers.layers import ClipNorm
 from sfumato.training.processes import (
     average_gradients,
     current,
@@ -87,6 +88,7 @@ def normalise() -> Iterator[tuple[str, Tensor]]:
         (nn.BatchNorm2d(3, affine=False), (2, 3)),
         (nn.BatchNorm2d(3, track_running_stats=False), (2, 3)),
         (nn.BatchNorm3d(3, eps=0.1, momentum=0.5), (2, 3, 2)),
+        (ClipNorm(3), (2, 3, 2)),
     ]
     for number, (norm, sides) in enumerate(norms):
         synchronise_norms(norm).double()

@@ -66,7 +66,7 @@ class FileDataset(VideoDataset):
         self.name, self.sampling, self.problems = name, sampling, problems
         self.summary = f"{len(rows)} video files"
         self.shape = ClipShape(sampling.frames, sampling.size, sampling.size)
-        self.rows = [row for row in rows if self._usable(row, strict)]
+        self.rows = self._usable(rows, strict)
         if not self.rows:
             first = f" (first: {problems[0]})" if problems else ""
             raise SfumatoError(f"{name} has no usable video{first}", "mend the rows and run again")
@@ -77,24 +77,29 @@ class FileDataset(VideoDataset):
         self.attributes = tuple(self._labelled[a] for a in dict.fromkeys(attributes) if a in self._labelled)
         self._check_splits()
 
-    def _usable(self, row: Row, strict: bool) -> bool:
-        """Whether the file can be read and is long enough; the header tells, one frame is decoded."""
+    def _usable(self, rows: Sequence[Row], strict: bool) -> list[Row]:
+        """Those whose file can be read and is long enough."""
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            errors = list(pool.map(self._look_into, rows))
+        for row, error in zip(rows, errors, strict=True):
+            if error and strict:
+                raise SfumatoError(f"{row.where}: {error.what}", error.next_step or "mend it, or run without --strict")
+            if error:
+                self.problems.append(f"{row.where}: {error}")
+        return [row for row, error in zip(rows, errors, strict=True) if error is None]
+
+    def _look_into(self, row: Row) -> SfumatoError | None:
+        """Count the file's frames, or say what is wrong with it; the header tells, one frame is decoded."""
         try:
             row.frames = probe(row.path).frames or count_frames(row.path)
-            needed = (self.sampling.frames - 1) * (self.sampling.skip or 1) + 1
-            if row.frames < needed:
-                raise SfumatoError(
-                    f"'{row.path.name}' has {row.frames} frames, {needed} are asked for",
-                    "ask for fewer frames",
-                )
         except SfumatoError as error:
-            if strict:
-                raise SfumatoError(
-                    f"{row.where}: {error.what}", error.next_step or "mend it, or run without --strict"
-                ) from None
-            self.problems.append(f"{row.where}: {error}")
-            return False
-        return True
+            return error
+        needed = (self.sampling.frames - 1) * (self.sampling.skip or 1) + 1
+        if row.frames >= needed:
+            return None
+        return SfumatoError(
+            f"'{row.path.name}' has {row.frames} frames, {needed} are asked for", "ask for fewer frames"
+        )
 
     def _check_splits(self) -> None:
         for by in ("person", "clip"):

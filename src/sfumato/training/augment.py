@@ -73,7 +73,8 @@ def distort(clips: Tensor, chance: Tensor, *, flip: bool) -> Tensor:
     def per_clip(values: Tensor) -> Tensor:
         return values.view(-1, 1, 1, 1, 1)
 
-    grey = (out * _LUMA.to(out.device).view(3, 1, 1)).sum(2, keepdim=True)
+    red, green, blue = out.split(1, dim=2)
+    grey = 0.299 * red + 0.587 * green + 0.114 * blue  # how bright they look (ITU-R BT.601)
     colour = torch.where(chance[:, 4] < 0.1, torch.zeros_like(scale), between(5, 0.9, 1.1))
     out = grey + per_clip(colour) * (out - grey)
     middle = out.mean((1, 2, 3, 4), keepdim=True)
@@ -109,9 +110,6 @@ def _moved(clips: Tensor, scale: Tensor, centre: Tensor, mirrored: Tensor) -> Te
     grid = torch.stack(torch.broadcast_tensors(columns[:, None, :], rows[:, :, None]), -1)
     moved = F.grid_sample(clips.flatten(1, 2).float() / 255, grid, padding_mode="border", align_corners=False)
     return moved.view(batch, frames, 3, height, width)
-
-
-_LUMA = torch.tensor([0.299, 0.587, 0.114])  # how bright red, green and blue look (ITU-R BT.601)
 
 
 def _rectangle(chance: Tensor, height: int, width: int) -> Tensor:

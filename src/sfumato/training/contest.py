@@ -11,7 +11,7 @@ import torch
 from sfumato.anonymizers import save
 from sfumato.training.audit import verdict
 from sfumato.training.dealing import Banks
-from sfumato.training.device import keep_freed_memory
+from sfumato.training.device import find_fast_kernels, keep_freed_memory
 from sfumato.training.minimax import Game, Objective, Terms, UtilityLoss
 from sfumato.training.phases import Phase, Player, Progress, Timing
 from sfumato.training.processes import current
@@ -44,7 +44,7 @@ def contest(game: Game, objective: Objective, utility_loss: UtilityLoss, stage: 
         audit(game),
     ]
     keep_freed_memory()
-    torch.backends.cudnn.benchmark = True  # every step has the same shape: let it find the fastest kernels
+    find_fast_kernels()
     limits = {"L_T": DIVERGED * math.log(max(2, stage.banks.action_count))}
     Player(phases, game, stage.run, stage.device, stage.seed, limits, stage.timing, stage.progress).play()
     result = {"watched": game.watch(), "audit": confront(game)}

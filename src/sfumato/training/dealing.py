@@ -69,7 +69,7 @@ class Dealer:
         """Augmented clips and their actions."""
         bank, everybody = self.banks.action, self.action_rounds.rows(step)
         chance = self.crew.share(self._chance(len(everybody), phase, "action", step))
-        rows = self.crew.share(everybody).to(self.device)
+        rows = self._here(self.crew.share(everybody))
         pixels, flip = bank.pixels[rows], bank.mirror_safe
         return ActionBatch(self.augment(pixels, chance, flip=flip), bank.actions[rows], pixels, chance, flip)
 
@@ -84,6 +84,10 @@ class Dealer:
         spread = torch.linspace(0, len(bank) - 1, count).round().long()
         return self._views(bank, spread, level, Crew(), "watch")
 
+    def _here(self, rows: Tensor) -> Tensor:
+        """On the device, without waiting for what is under way there."""
+        return rows.to(self.device, non_blocking=True)
+
     def _chance(self, count: int, *salt: int | str) -> Tensor:
         """The random numbers for a whole batch, (count, DRAWS)."""
         draw = seeded(mix(self.seed, *salt), self.device)
@@ -92,7 +96,7 @@ class Dealer:
     def _views(self, bank: Bank, everybody: Tensor, level: str, crew: Crew, *salt: int | str) -> Views:
         # Pairs are drawn on the CPU, so that they are the same on every device.
         pairs = crew.share(self.positives.draw(bank.times[everybody], seeded(mix(self.seed, *salt, "pairs"))))
-        pairs, rows = pairs.to(self.device), crew.share(everybody).to(self.device)
+        pairs, rows = self._here(pairs), self._here(crew.share(everybody))
         single = level == "frame" and not self.whole
         views = []
         for side in range(2):

@@ -48,6 +48,15 @@ def keep_freed_memory() -> None:
     libc.mallopt(trim_threshold, (1 << 31) - 1)
 
 
+def find_fast_kernels() -> None:
+    """Let cuDNN try its three likeliest kernels for every shape it meets: a training has few shapes and many steps.
+
+    To try all would take longer than many a training of ours.
+    """
+    torch.backends.cudnn.benchmark = True
+    torch.backends.cudnn.benchmark_limit = 3
+
+
 def autocast(device: torch.device) -> AbstractContextManager[object]:
     """bf16 where the hardware is made for it (a GPU), full precision elsewhere."""
     if device.type == "cuda":

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from sfumato.objectives.labels import heads_loss, split_heads
 from sfumato.training.augment import augment
-from sfumato.training.device import autocast, keep_freed_memory, seeded, settle
+from sfumato.training.device import autocast, find_fast_kernels, keep_freed_memory, seeded, settle
+from sfumato.training.optimisation import adam
 
 IN_PLACE = {"shift": 0.0, "zoom": 0.0}
 Report = Callable[[int, int, float], None]
@@ -75,11 +76,11 @@ def fit(
     There is no test set in sight: whoever calls this judges the answer afterwards, once.
     """
     keep_freed_memory()
-    torch.backends.cudnn.benchmark = True  # every step has the same shape: let it find the fastest kernels
+    find_fast_kernels()
     model = settle(model, device)
     draw = seeded(seed, device)
     pixels, labels = train.pixels, train.labels.to(device)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
+    optimizer = adam(model, config.learning_rate, config.weight_decay, device)
     steps = max(1, len(pixels) // config.batch)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, config.learning_rate, total_steps=steps * config.epochs)
     best, best_state, curve = -float("inf"), None, []

@@ -25,7 +25,7 @@ from sfumato.training.batches import mix
 from sfumato.training.dealing import ActionBatch, Banks, Dealer
 from sfumato.training.device import autocast, settle
 from sfumato.training.opponents import Lineup, Opponent, Views, make_opponent
-from sfumato.training.optimisation import descend, frozen, one_cycle, set_rate
+from sfumato.training.optimisation import adam, descend, frozen, one_cycle, set_rate
 from sfumato.training.phases import Phase
 from sfumato.training.processes import alone, mean_over_crew, same_everywhere, synchronise_norms
 
@@ -116,10 +116,7 @@ class Game(ABC):
         return module
 
     def _adam(self, module: nn.Module, rate: float) -> torch.optim.Optimizer:
-        learned = [p for p in module.parameters() if p.requires_grad]
-        return torch.optim.AdamW(
-            learned, lr=rate, weight_decay=self.config.weight_decay, fused=self.device.type == "cuda"
-        )
+        return adam(module, rate, self.config.weight_decay, self.device)
 
     def _fresh(
         self, lineups: list[Lineup], salt: str, rate: float
@@ -137,7 +134,7 @@ class Game(ABC):
 
     def anonymize(self, views: Views) -> Views:
         """Both views through f_A, as the reader sees them."""
-        first, second = self.anonymizer(views.first), self.anonymizer(views.second)
+        first, second = self.anonymizer(torch.cat([views.first, views.second])).chunk(2)
         return Views(first, second, views.answers, views.frames).picked()
 
     def utility_loss(self, output: Tensor, actions: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from sfumato.objectives.contrastive import nt_xent, retrieval_accuracy
-from sfumato.objectives.labels import entropy, heads_loss, split_heads
+from sfumato.objectives.labels import entropy, heads_loss, mean_where_known, split_heads
 from sfumato.objectives.momentum import KeyQueue, follow
 from sfumato.objectives.rotation import rotate_all, rotation_loss
 from sfumato.recognizers import make_recognizer
@@ -211,12 +211,8 @@ class Labelled(Opponent):
 
 def answered(logits: Tensor, answers: Tensor, heads: Sequence[int]) -> Tensor:
     """Share of right answers where the answer is known: mean over questions, scalar."""
-    shares = [
-        (part.argmax(1) == answers[:, i])[answers[:, i] >= 0].float().mean()
-        for i, part in enumerate(split_heads(logits, heads))
-        if (answers[:, i] >= 0).any()
-    ]
-    return torch.stack(shares).mean() if shares else logits.new_zeros(())
+    said = torch.stack([part.argmax(1) for part in split_heads(logits, heads)], 1)
+    return mean_where_known((said == answers).float().sum(0), answers)
 
 
 def make_opponent(lineup: Lineup) -> Opponent:

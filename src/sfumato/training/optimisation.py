@@ -5,9 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+import torch
 from torch import Tensor, nn, optim
 
 from sfumato.training.processes import average_gradients
+
+
+def adam(module: nn.Module, rate: float, weight_decay: float, device: torch.device) -> optim.Optimizer:
+    """AdamW over what `module` learns; on a GPU in one kernel instead of one per parameter.
+
+    >>> adam(model, 1e-3, 0.02, torch.device("cpu"))
+    """
+    learned = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    return optim.AdamW(learned, lr=rate, weight_decay=weight_decay, fused=device.type == "cuda")
 
 
 def descend(loss: Tensor, *optimizers: optim.Optimizer) -> None:

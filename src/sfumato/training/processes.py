@@ -257,7 +257,7 @@ def synchronise_norms(module: M) -> M:
     if current().size > 1:
         for norm in module.modules():
             # Only how the forward pass computes differs, no attribute: the object may change its class.
-            norm.__class__ = _ACROSS.get(type(norm), type(norm))
+            norm.__class__ = next((across for kind, across in _ACROSS.items() if isinstance(norm, kind)), type(norm))
     return module
 
 
