@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -74,6 +76,15 @@ def test_a_mistake_in_one_process_ends_all_and_is_the_parents(
     assert capfd.readouterr() == ("", "") and caplog.messages == []
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """What a shell starts in the background ignores interrupts, and so would these tests."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_ends_all_and_lets_them_save(tmp_path: Path, crew_work: ModuleType) -> None:
     with pytest.raises(KeyboardInterrupt):
         launch(crew_work.interrupted, 2, tmp_path)
