@@ -14,9 +14,9 @@ from sfumato.anonymizers.tubelets import Tubelets
 from sfumato.errors import SfumatoError
 from sfumato.methods import find_method
 from sfumato.methods.stprivacy.config import STPrivacyConfig
-from sfumato.methods.stprivacy.train import TubeletGame, frame_step, train
+from sfumato.methods.stprivacy.train import TubeletGame, train
 from sfumato.objectives.sparsification import sparsification_loss
-from sfumato.training.bank import Bank
+from sfumato.training.bank import Bank, frame_step
 from sfumato.training.contest import Stage
 from sfumato.training.dealing import Banks
 from sfumato.training.optimisation import frozen

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from sfumato.anonymizers.base import ClipSpec
 from sfumato.anonymizers.unet import UNet
 from sfumato.anonymizers.unet_plus_plus import UNetPlusPlus
 from sfumato.training.frame_game import make_frame_network
@@ -36,9 +37,12 @@ def test_what_is_shown_costs_nothing_before_the_utility_model_reads() -> None:
 
 
 def test_the_anonymizer_is_as_the_config_asks() -> None:
-    narrow = make_frame_network(tiny(levels=2, cell=4, grey=True, anonymizer_norm="group"), 64)
+    narrow = make_frame_network(tiny(levels=2, cell=4, grey=True, anonymizer_norm="group"), 64, 8, 3)
     assert isinstance(narrow, UNet)
-    assert narrow.settings() == {"width": 4, "norm": "group", "levels": 2, "cell": 4, "grey": True, "size": 64}
-    nested = make_frame_network(tiny(anonymizer="unet++", width=16), 32)
+    own = {"width": 4, "norm": "group", "levels": 2, "cell": 4, "grey": True, "size": 64}
+    assert narrow.settings() == own | {"frames": 0, "frame_step": 1}
+    centred = make_frame_network(tiny(centred=True), 64, 8, 3)
+    assert centred.spec == ClipSpec(8, (64, 64), 3, blend=False)
+    nested = make_frame_network(tiny(anonymizer="unet++", width=16), 32, 8, 3)
     assert isinstance(nested, UNetPlusPlus)
     assert nested.settings()["width"] == 0.25 and nested.settings()["size"] == 32

@@ -16,6 +16,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from sfumato.anonymizers.base import Anonymizer, ClipSpec
+from sfumato.anonymizers.placing import recentred
+from sfumato.anonymizers.settings import require_least
 from sfumato.errors import SfumatoError
 
 STRIDE = 16  # four halvings: the networks' deepest features have a sixteenth of the sides
@@ -56,18 +58,25 @@ class Bottleneck(nn.Module):
 
     def forward(self, logits: Tensor) -> Tensor:
         """(N, channels, H, W) to (N, 3, H, W)."""
-        height, width = logits.shape[-2:]
+        return self.show(self.draw(logits), logits.shape[-2], logits.shape[-1])
+
+    def draw(self, logits: Tensor) -> Tensor:
+        """(N, channels, H, W) to one value for each square, (N, channels, H / cell, W / cell) rounded up."""
         if self.cell > 1:
             logits = functional.avg_pool2d(logits, self.cell, ceil_mode=True)
-        picture = logits.sigmoid()
+        cells = logits.sigmoid()
         if self.levels:
             steps = self.levels - 1
-            rounded = (picture.detach() * steps).round() / steps
+            rounded = (cells.detach() * steps).round() / steps
             # The difference is exactly 0, so that the values are exactly the levels, and its gradient is exactly 1.
-            picture = rounded + (picture - picture.detach())
+            cells = rounded + (cells - cells.detach())
+        return cells
+
+    def show(self, cells: Tensor, height: int, width: int) -> Tensor:
+        """What `draw` gave, as a picture (N, 3, height, width)."""
         if self.cell > 1:
-            picture = picture.repeat_interleave(self.cell, dim=-2).repeat_interleave(self.cell, dim=-1)
-        return picture[..., :height, :width].repeat(1, 3 // self.channels, 1, 1)
+            cells = cells.repeat_interleave(self.cell, dim=-2).repeat_interleave(self.cell, dim=-1)
+        return cells[..., :height, :width].repeat(1, 3 // self.channels, 1, 1)
 
 
 class FrameNetwork(Anonymizer):
@@ -75,23 +84,30 @@ class FrameNetwork(Anonymizer):
 
     Frames whose sides 16 does not divide are filled up with their border pixels and cut back. size: the side of the
     frames it is trained on, to which a video is brought when it is anonymized; 0 takes frames as they come, and then
-    cells keep their pixels, so that a larger frame carries more. The weights fix every setting: there is no knob.
+    cells keep their pixels, so that a larger frame carries more. frames: what it draws is brought to the middle and to one
+    size, over so many frames together, every `frame_step`-th of a video; 0 leaves all where it is, and then each frame is
+    seen alone. The weights fix every setting: there is no knob.
     """
 
     needs_weights = True
 
-    def __init__(self, levels: int, cell: int, grey: bool, size: int) -> None:
+    def __init__(self, levels: int, cell: int, grey: bool, size: int, frames: int, frame_step: int) -> None:
         super().__init__()
+        require_least({"frames": 0}, frames=frames, frame_step=frame_step)
         if size < 0:
             raise SfumatoError(f"size = {size} is no side of a frame", "use pixels such as 112, or 0 for any size")
         self.bottleneck = Bottleneck(levels, cell, grey)
         self.size = size
-        self.spec = ClipSpec(length=None, size=(size, size) if size else None)
+        # A drawing that fades into another one, placed otherwise, would be seen twice.
+        self.spec = ClipSpec(frames or None, (size, size) if size else None, frame_step, blend=not frames)
 
     def settings(self) -> dict[str, float | int | str | bool]:
         """What every frame network takes; each adds its own."""
-        narrow = self.bottleneck
-        return {"levels": narrow.levels, "cell": narrow.cell, "grey": narrow.grey, "size": self.size}
+        narrow, spec = self.bottleneck, self.spec
+        return {
+            "levels": narrow.levels, "cell": narrow.cell, "grey": narrow.grey, "size": self.size,
+            "frames": spec.length or 0, "frame_step": spec.frame_step,
+        }  # fmt: skip
 
     @abstractmethod
     def logits(self, frames: Tensor) -> Tensor:
@@ -104,4 +120,8 @@ class FrameNetwork(Anonymizer):
         frames = functional.pad(frames, (0, -width % STRIDE, 0, -height % STRIDE), mode="replicate")
         logits = self.logits(frames.contiguous(memory_format=torch.channels_last))[..., :height, :width]
         # In half precision a cell's mean and a sigmoid near 1 would be coarse.
-        return self.bottleneck(logits.float()).to(video.dtype).unflatten(0, video.shape[:2])
+        cells = self.bottleneck.draw(logits.float()).unflatten(0, video.shape[:2])
+        if self.spec.length:
+            cells = recentred(cells)
+        pictures = self.bottleneck.show(cells.flatten(0, 1), height, width)
+        return pictures.to(video.dtype).unflatten(0, video.shape[:2])

@@ -27,9 +27,10 @@ class UNet(FrameNetwork):
     summary = "SPAct's U-Net on each frame; by name untrained, from a folder as trained"
 
     def __init__(
-        self, width: int = 64, norm: str = "group", levels: int = 0, cell: int = 1, grey: bool = False, size: int = 112
-    ) -> None:
-        super().__init__(levels, cell, grey, size)
+        self, width: int = 64, norm: str = "group", levels: int = 0, cell: int = 1, grey: bool = False, size: int = 112,
+        frames: int = 0, frame_step: int = 1,
+    ) -> None:  # fmt: skip
+        super().__init__(levels, cell, grey, size, frames, frame_step)
         if width < 1:
             raise SfumatoError(f"width = {width} leaves no channels", "use 1 or more; the paper has 64")
         self.width, self.norm = width, norm

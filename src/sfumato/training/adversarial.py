@@ -97,6 +97,7 @@ class AdversarialConfig(GameConfig):
     levels: int = setting(0, low=0)  # values a pixel can have; 0: any
     cell: int = setting(1, low=1)  # pixels of a side shown as one
     grey: bool = False
+    centred: bool = False  # what is drawn in a clip is brought to the middle and to one size
     sparsity_weight: float = setting(0.0, "μ", low=0)  # of the share of the picture that is shown on black
     reconstruction_steps: int = setting(500, low=0)
     reconstruction_threshold: float = setting(0.03, "th_A0", low=0)  # L1 per pixel on validation

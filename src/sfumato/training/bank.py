@@ -84,6 +84,23 @@ def watched_indices(dataset: VideoDataset, by: SplitBy, limit: int) -> Tensor:
     return indices[torch.linspace(0, len(indices) - 1, min(limit, len(indices))).round().long()]
 
 
+def frame_step(times: Tensor) -> int:
+    """How many frames of the source video lie between two frames of a clip, of most clips; times: (N, T).
+
+    >>> frame_step(torch.tensor([[0, 3, 6], [1, 4, 7]]))
+    3
+    """
+    return max(1, int(times.diff(dim=1).flatten().median()))
+
+
+def require_same_length(first: Bank, second: Bank) -> None:
+    """Refuse two banks whose clips differ in frames, for an f_A that sees whole clips."""
+    lengths = {bank.name: bank.pixels.shape[1] for bank in (first, second)}
+    if len(set(lengths.values())) > 1:
+        told = " and ".join(f"{name} {length}" for name, length in lengths.items())
+        raise SfumatoError(f"f_A sees whole clips, and {told} frames differ", "give both data sets the same frames")
+
+
 def load_bank(
     dataset: VideoDataset, indices: Tensor, *, device: torch.device, progress: Progress | None = None
 ) -> Bank:

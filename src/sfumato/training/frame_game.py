@@ -14,6 +14,7 @@ from sfumato.anonymizers.unet_plus_plus import UNetPlusPlus
 from sfumato.objectives.rate import sparsity
 from sfumato.objectives.reconstruction import l1_reconstruction
 from sfumato.training.adversarial import AdversarialConfig
+from sfumato.training.bank import frame_step
 from sfumato.training.dealing import ActionBatch
 from sfumato.training.device import autocast
 from sfumato.training.minimax import Game, Terms
@@ -30,7 +31,8 @@ class FrameGame(Game):
 
     def make_anonymizer(self, size: int) -> UNet | UNetPlusPlus:
         """f_A as the config asks for."""
-        return make_frame_network(self.config, size)
+        times = self.banks.action.times
+        return make_frame_network(self.config, size, times.shape[1], frame_step(times))
 
     def adversarial_terms(self, batch: ActionBatch, output: Tensor, views: Mapping[str, Views]) -> Terms:
         """What every method's f_A minimises: L_T, −ω·L_B, and the price of what is shown."""
@@ -77,9 +79,11 @@ class FrameGame(Game):
         )  # fmt: skip
 
 
-def make_frame_network(config: AdversarialConfig, size: int) -> UNet | UNetPlusPlus:
-    """f_A as the config asks for, weights at random."""
+def make_frame_network(config: AdversarialConfig, size: int, frames: int, step: int) -> UNet | UNetPlusPlus:
+    """f_A as the config asks for, weights at random, for clips of so many frames, `step` of the video apart."""
     bounds: dict[str, Any] = {"levels": config.levels, "cell": config.cell, "grey": config.grey, "size": size}
+    if config.centred:
+        bounds |= {"frames": frames, "frame_step": step}
     if config.anonymizer == "unet":
         return UNet(width=config.width, norm=config.anonymizer_norm, **bounds)
     return UNetPlusPlus(width=config.width / 64, norm=config.anonymizer_norm, **bounds)

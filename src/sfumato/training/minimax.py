@@ -21,6 +21,7 @@ from sfumato.objectives.reconstruction import l1_reconstruction
 from sfumato.recognizers import make_recognizer
 from sfumato.training.adversarial import GameConfig
 from sfumato.training.audit import Audit
+from sfumato.training.bank import require_same_length
 from sfumato.training.batches import mix
 from sfumato.training.dealing import ActionBatch, Banks, Dealer
 from sfumato.training.device import autocast, settle
@@ -49,6 +50,8 @@ class Game(ABC):
         torch.manual_seed(mix(seed, "first weights"))
         self.anonymizer = self._ready(self.make_anonymizer(height))
         whole = self.anonymizer.spec.length is not None
+        if whole:
+            require_same_length(banks.action, banks.privacy)
         self.deal = Dealer(config, banks, seed=seed, device=device, whole=whole)
         self.utility = self._ready(
             make_recognizer(

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from sfumato.anonymizers.tubelets import Tubelets
-from sfumato.errors import SfumatoError
 from sfumato.methods.stprivacy.config import STPrivacyConfig
 from sfumato.objectives.sparsification import sparsification_loss
+from sfumato.training.bank import frame_step
 from sfumato.training.contest import Stage, contest
 from sfumato.training.dealing import ActionBatch, Banks
 from sfumato.training.device import autocast
@@ -29,10 +29,6 @@ class TubeletGame(Game):
     anonymizer: Tubelets
 
     def __init__(self, config: STPrivacyConfig, banks: Banks, *, seed: int, device: torch.device) -> None:
-        lengths = {bank.name: bank.pixels.shape[1] for bank in (banks.action, banks.privacy)}
-        if len(set(lengths.values())) > 1:
-            told = " and ".join(f"{name} {length}" for name, length in lengths.items())
-            raise SfumatoError(f"f_A sees whole clips, and {told} frames differ", "give both data sets the same frames")
         super().__init__(config, banks, seed=seed, device=device)
         self.decisions: Sequence[Tensor] = ()  # Î_(1) … Î_(M) of the last action batch that f_A drew
         self.head = self._ready(nn.Linear(config.embedding, banks.action_count))
@@ -124,15 +120,6 @@ class TubeletGame(Game):
         """Take up a game where `state_dict` left it."""
         super().load_state_dict(state)
         self.head.load_state_dict(state["head"])
-
-
-def frame_step(times: Tensor) -> int:
-    """How many frames of the source video lie between two frames of a clip, of most clips; times: (N, T).
-
-    >>> frame_step(torch.tensor([[0, 3, 6], [1, 4, 7]]))
-    3
-    """
-    return max(1, int(times.diff(dim=1).flatten().median()))
 
 
 def train(config: STPrivacyConfig, stage: Stage) -> dict[str, Any]:
