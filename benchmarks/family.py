@@ -2,6 +2,8 @@
 
     python benchmarks/family.py benchmarks/trials/search.toml --data manifest:PATH/index.csv --device cuda \
         --out benchmarks/results/family_lsa64.csv
+    python benchmarks/family.py benchmarks/trials/claims_small.toml --data theatre:small --device cuda --lanes 12 \
+        --out benchmarks/results/claims_small.csv
 
 A trials file lists `[[trial]]` tables: a name, a method, perhaps a recipe, and the settings that differ; `[common]` holds
 those that all share. Each trial is trained as `sfumato train` does it and judged as `sfumato judge` does it. A row is written
@@ -13,8 +15,11 @@ from __future__ import annotations
 import argparse
 import csv
 import hashlib
+import multiprocessing as mp
+import queue
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -71,14 +76,29 @@ def figures(line: Line) -> dict[str, Any]:
     }
 
 
+def about(args: argparse.Namespace, trial: dict[str, Any], seed: int) -> dict[str, Any]:
+    """What makes a row this row and no other."""
+    settings = [*([trial["recipe"]] if "recipe" in trial else []), *settings_of(trial)]
+    return {
+        "trial": trial["name"], "method": trial["method"], "data": args.name or args.data,
+        "judged_on": args.judge_data or "the same", "seed": seed, "judge_epochs": args.epochs,
+        "settings": " ".join(settings),
+    }  # fmt: skip
+
+
+def same(row: dict[str, Any], job: dict[str, Any]) -> bool:
+    """Whether a row of the table is what would be done."""
+    return all(str(row[key]) == str(value) for key, value in job.items())
+
+
 class Bench:
     """One data set, decoded once, before one judge; raw video is judged once."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self.args, self.device = args, pick_device(args.device)
         judged = args.judge_data or args.data
-        attacks = {"attacks": tuple(args.attack)} if args.attack else {}
-        config = JudgeConfig(epochs=args.epochs, views=1 if judged.startswith("theatre") else 3, **attacks)
+        views = 1 if judged.startswith("theatre") else 3
+        config = JudgeConfig(epochs=args.epochs, views=views, attacks=tuple(args.attack or ()))
         if self.device.type == "cpu":
             config = replace(config, models="tiny")
         self.judge = KnownProtocol(open_dataset(judged), config, device=self.device, folder=args.runs / "judge")
@@ -95,23 +115,11 @@ class Bench:
         config = load_options(method.config, recipe=recipe, settings=settings_of(trial))
         digest = hashlib.sha256(repr((to_dict(config), self.args.data)).encode()).hexdigest()[:8]
         folder = self.args.runs / f"{trial['name'].replace(' ', '-')}-{seed}-{digest}"
-        about = {"method": method.name, "config": to_dict(config), "data": self.args.data, "seed": seed}
-        run = RunFolder.open(folder, about | {"commit": commit()}, resume=folder.exists())
+        told = {"method": method.name, "config": to_dict(config), "data": self.args.data, "seed": seed}
+        run = RunFolder.open(folder, told | {"commit": commit()}, resume=folder.exists())
         if not run.result.exists():
             method.train(config, Stage(self.banks, run, seed, self.device, title=method.name))
         return run
-
-    def about(self, trial: dict[str, Any], seed: int) -> dict[str, Any]:
-        """What makes a row this row and no other."""
-        settings = [*([trial["recipe"]] if "recipe" in trial else []), *settings_of(trial)]
-        return {
-            "trial": trial["name"], "method": trial["method"], "data": self.args.name or self.args.data,
-            "judged_on": self.judge.dataset.name if self.args.judge_data else "the same", "seed": seed,
-            "judge_epochs": self.args.epochs, "settings": " ".join(settings),
-        }  # fmt: skip
-
-    def same(self, row: dict[str, Any], trial: dict[str, Any], seed: int) -> bool:
-        return all(str(row[key]) == str(value) for key, value in self.about(trial, seed).items())
 
     def row(self, trial: dict[str, Any], seed: int) -> dict[str, Any]:
         started = time.perf_counter()
@@ -123,13 +131,55 @@ class Bench:
         # The f_B it was trained against, where there was one, and the labelled attacker, which comes last.
         audit = {"first": own["audit"][0], "labelled": own["audit"][-1]} if own["audit"] else {}
         row = {
-            **self.about(trial, seed), **figures(line),
+            **about(self.args, trial, seed), **figures(line),
             **{f"audit_{who}_{key.replace(' ', '_')}": found[key] for who, found in audit.items()
                for key in ("chance", "raw", "in training", "fresh")},
             "shown": own["watched"]["shown"], "train_seconds": trained - started,
             "judge_seconds": time.perf_counter() - trained, "hardware": hardware(self.device), "commit": commit(),
         }  # fmt: skip
         return {key: f"{value:.4g}" if isinstance(value, float) else value for key, value in row.items()}
+
+
+Job = tuple[dict[str, Any], int]  # a trial and a seed
+
+
+def lane(
+    number: int, args: argparse.Namespace, jobs: mp.Queue[Job | None], rows: mp.Queue[dict[str, Any] | None]
+) -> None:
+    """One process that does jobs until there are none. The first one judges raw video for all while the others train."""
+    bench = Bench(args)
+    if number == 0:
+        bench.raw  # noqa: B018
+    while (job := jobs.get()) is not None:
+        rows.put(bench.row(*job))
+    rows.put(None)
+
+
+def done(args: argparse.Namespace, todo: list[Job]) -> Iterator[dict[str, Any]]:
+    """The rows of those jobs, as they get ready."""
+    if args.lanes == 1:
+        bench = Bench(args)
+        yield from (bench.row(*job) for job in todo)
+        return
+    context = mp.get_context("spawn")
+    jobs, rows = context.Queue(), context.Queue()
+    for job in [*todo, *[None] * args.lanes]:
+        jobs.put(job)
+    crew = [context.Process(target=lane, args=(n, args, jobs, rows), daemon=True) for n in range(args.lanes)]
+    for process in crew:
+        process.start()
+    waiting = args.lanes
+    while waiting:
+        try:
+            row = rows.get(timeout=5)
+        except queue.Empty:
+            if any(process.exitcode for process in crew):
+                sys.exit("a lane broke down: see above; what is done is kept, run again to go on")
+            continue
+        if row is None:
+            waiting -= 1
+        else:
+            yield row
 
 
 def main() -> None:
@@ -144,6 +194,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--epochs", type=int, default=20, help="of every training of the judge")
     parser.add_argument("--attack", action="append", help="only these attackers")
+    parser.add_argument("--lanes", type=int, default=1, help="processes side by side, for trials too small for a GPU")
     parser.add_argument("--device", default="auto")
     args = parser.parse_args()
     asked = tomllib.loads(args.trials.read_text())
@@ -153,20 +204,16 @@ def main() -> None:
         if not args.only or trial["name"] in args.only
     ]
     rows: list[dict[str, Any]] = list(csv.DictReader(args.out.open())) if args.out.exists() else []
-    bench = Bench(args)
-    if not trials:  # --only raw
-        bench.raw  # noqa: B018
-    for seed in range(args.seeds):
-        for trial in trials:
-            if any(bench.same(row, trial, seed) for row in rows):
-                continue
-            rows.append(bench.row(trial, seed))
-            args.out.parent.mkdir(parents=True, exist_ok=True)
-            with args.out.open("w", newline="") as file:
-                writer = csv.DictWriter(file, list(dict.fromkeys(key for row in rows for key in row)))
-                writer.writeheader()
-                writer.writerows(rows)
-            print(rows[-1], flush=True)
+    every = [(trial, seed) for seed in range(args.seeds) for trial in trials]
+    todo = [job for job in every if not any(same(row, about(args, *job)) for row in rows)]
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    for row in done(args, todo):
+        rows.append(row)
+        with args.out.open("w", newline="") as file:
+            writer = csv.DictWriter(file, list(dict.fromkeys(key for row in rows for key in row)), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+        print(f"{len(rows)} of {len(every)}: {row}", flush=True)
 
 
 if __name__ == "__main__":
