@@ -157,6 +157,8 @@ def lane(
 
 def done(args: argparse.Namespace, todo: list[Job]) -> Iterator[dict[str, Any]]:
     """The rows of those jobs, as they get ready."""
+    if not todo:
+        return
     if args.lanes == 1:
         bench = Bench(args)
         yield from (bench.row(*job) for job in todo)
