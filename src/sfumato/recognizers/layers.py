@@ -71,22 +71,25 @@ def head_count(embedding: int) -> int:
 
 
 class TransformerLayer(nn.Module):
-    """Self-attention and a feed-forward part of four times the width, each pre-norm and residual.
+    """Self-attention and a feed-forward part of `growth` times the width (0: none), each pre-norm and residual.
 
-    causal: a token sees those before it alone.
+    causal: a token sees those before it alone. heads: 0 for as many as make a head nearest to 64 wide.
 
     >>> TransformerLayer(96)(torch.rand(2, 8, 96)).shape
     torch.Size([2, 8, 96])
     """
 
-    def __init__(self, embedding: int, causal: bool = False) -> None:
+    def __init__(self, embedding: int, causal: bool = False, growth: int = 4, heads: int = 0) -> None:
         super().__init__()
-        self.heads, self.causal = head_count(embedding), causal
+        self.heads, self.causal = heads or head_count(embedding), causal
         self.norm1 = nn.LayerNorm(embedding)
         self.qkv = nn.Linear(embedding, 3 * embedding)
         self.project = nn.Linear(embedding, embedding)
-        self.norm2 = nn.LayerNorm(embedding)
-        self.feed = nn.Sequential(nn.Linear(embedding, 4 * embedding), nn.GELU(), nn.Linear(4 * embedding, embedding))
+        self.norm2: nn.Module = nn.LayerNorm(embedding) if growth else nn.Identity()
+        wide = growth * embedding
+        self.feed: nn.Sequential | None = (
+            nn.Sequential(nn.Linear(embedding, wide), nn.GELU(), nn.Linear(wide, embedding)) if growth else None
+        )
 
     def forward(self, tokens: Tensor, attend: Callable[[Tensor, Tensor, Tensor], Tensor] | None = None) -> Tensor:
         """(B, n, D) to the same; attend: another attention than the usual, of query, key, value (B, heads, n, D/heads)."""
@@ -97,8 +100,7 @@ class TransformerLayer(nn.Module):
         else:
             attended = attend(query, key, value)
         tokens = tokens + self.project(attended.transpose(1, 2).flatten(2))
-        result: Tensor = tokens + self.feed(self.norm2(tokens))
-        return result
+        return tokens if self.feed is None else tokens + self.feed(self.norm2(tokens))
 
 
 def initialise_transformer(network: nn.Module) -> None:
