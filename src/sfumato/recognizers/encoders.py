@@ -1,0 +1,177 @@
+"""f_E: frozen video encoders, a clip to one vector; published ones through `transformers`, and our own recognizers."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from sfumato.errors import SfumatoError
+from sfumato.recognizers import RECOGNIZERS, level_of, load_weights, make_recognizer
+from sfumato.recognizers.base import IMAGENET, Clip, Pixels, VideoRecognizer
+from sfumato.recognizers.vlm.published import load_model, local_folder, read_object, read_pixels
+
+
+class Encoder(nn.Module, ABC):
+    """Clips (B, T, 3, H, W), RGB in [0, 1], to features (B, D), D = `width`. Nothing in it learns, whatever `.train()` says.
+
+    clip: the (T, H, W) it was made for: frames are resized to it (bilinear, antialiased), their number must fit.
+    """
+
+    width: int
+    clip: Clip
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.eval().requires_grad_(False)
+
+    @abstractmethod
+    def encode(self, video: Tensor) -> Tensor:
+        """(B, T, 3, H, W) in [0, 1] of exactly `clip` to (B, D)."""
+
+    def forward(self, video: Tensor) -> Tensor:
+        """(B, T, 3, any H, any W) in [0, 1] to (B, D)."""
+        frames, height, width = self.clip
+        if video.ndim != 5 or video.shape[1:3] != (frames, 3):
+            raise SfumatoError(
+                f"this encoder takes clips of {frames} frames of 3 colours, not {tuple(video.shape[1:])}",
+                "cut the videos into clips that fit",
+            )
+        if video.shape[-2:] != (height, width):
+            resized = F.interpolate(video.flatten(0, 1), (height, width), mode="bilinear", antialias=True)
+            video = resized.clamp(0, 1).unflatten(0, video.shape[:2])
+        return self.encode(video)
+
+    def train(self, mode: bool = True) -> Encoder:
+        """Stays in eval mode: frozen means frozen."""
+        return super().train(False)
+
+    def fingerprint(self) -> str:
+        """SHA-256 of its weights: features of other weights are other features.
+
+        >>> load_encoder("videomae-base").fingerprint()  # doctest: +SKIP
+        """
+        digest = hashlib.sha256()
+        for name, value in sorted(self.state_dict().items()):
+            digest.update(f"\n{name} {value.dtype} {tuple(value.shape)}\n".encode())
+            digest.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+        return digest.hexdigest()
+
+
+def static_clips(frames: Tensor, length: int) -> Tensor:
+    """Pictures as clips in which nothing moves: (B, 3, H, W) to (B, length, 3, H, W).
+
+    >>> static_clips(torch.rand(2, 3, 8, 8), 16).shape
+    torch.Size([2, 16, 3, 8, 8])
+    """
+    return frames[:, None].expand(-1, length, -1, -1, -1)
+
+
+def load_encoder(source: str) -> Encoder:
+    """`FOLDER` or a Hugging Face Hub id of VideoMAE, V-JEPA 2, TimeSformer or ViViT; `NAME:FILE`, a recognizer with its weights.
+
+    >>> load_encoder("MCG-NJU/videomae-base").width  # doctest: +SKIP
+    768
+    >>> load_encoder("r3d-18:r3d_18.pth").width  # doctest: +SKIP
+    512
+    """
+    name, colon, file = source.partition(":")
+    if colon and name in RECOGNIZERS:
+        return RecognizerEncoder(name, Path(file))
+    folder = local_folder(source)
+    kind = read_object(folder / "config.json").get("model_type")
+    if kind not in FAMILIES:
+        raise SfumatoError(f"'{source}' holds a model of type '{kind}'", f"encoders are of type {', '.join(FAMILIES)}")
+    return PublishedEncoder(folder, FAMILIES[kind])
+
+
+class RecognizerEncoder(Encoder):
+    """What the head of a video recognizer sees. Frames are 112×112, 16 to a clip, unless told otherwise.
+
+    >>> RecognizerEncoder("r3d-18", Path("r3d_18.pth"))  # doctest: +SKIP
+    """
+
+    def __init__(self, name: str, weights: Path, clip: Clip = (16, 112, 112), **options: Any) -> None:
+        super().__init__()
+        if level_of(name) != "video":
+            raise SfumatoError(f"'{name}' looks at frames, not at clips", "choose a video recognizer")
+        recognizer = make_recognizer(name, 1, clip=clip, **options)
+        assert isinstance(recognizer, VideoRecognizer)
+        load_weights(recognizer, weights, new_head=True)
+        for parameter in recognizer.head.parameters():  # at random, and no part of the features: it must not name them
+            nn.init.zeros_(parameter)
+        self.network, self.clip, self.width = recognizer, clip, recognizer.feature_width
+        self.eval().requires_grad_(False)
+
+    def encode(self, video: Tensor) -> Tensor:
+        """What the recognizer's head would see."""
+        return self.network.features(video)
+
+
+class Family(NamedTuple):
+    """How a family of `transformers` is asked: its class, its clip, its input's name, how its tokens become one vector."""
+
+    model: str
+    clip: Callable[[Any], Clip]
+    argument: str
+    pool: Callable[[Tensor], Tensor]
+    options: dict[str, Any]
+
+
+def _square(frames: int, side: int | tuple[int, int]) -> Clip:
+    height, width = side if isinstance(side, tuple | list) else (side, side)
+    return frames, height, width
+
+
+def _mean_token(tokens: Tensor) -> Tensor:
+    return tokens.mean(1)
+
+
+def _first_token(tokens: Tensor) -> Tensor:
+    return tokens[:, 0]
+
+
+# VideoMAE and V-JEPA 2 have no [CLS] token.
+FAMILIES = {
+    "videomae": Family(
+        "VideoMAEModel", lambda c: _square(c.num_frames, c.image_size), "pixel_values", _mean_token, {}
+    ),
+    "vjepa2": Family(
+        "VJEPA2Model", lambda c: _square(c.frames_per_clip, c.crop_size), "pixel_values_videos", _mean_token,
+        {"skip_predictor": True},
+    ),
+    "timesformer": Family(
+        "TimesformerModel", lambda c: _square(c.num_frames, c.image_size), "pixel_values", _first_token, {}
+    ),
+    "vivit": Family("VivitModel", lambda c: _square(c.num_frames, c.image_size), "pixel_values", _first_token, {}),
+}  # fmt: skip
+
+
+class PublishedEncoder(Encoder):
+    """A published transformer. Its tokens are pooled: the [CLS] token where there is one, else the mean of all."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, folder: Path, family: Family) -> None:
+        import transformers
+
+        super().__init__()
+        self.family = family
+        self.model = load_model(getattr(transformers, family.model), folder)
+        self.clip, self.width = family.clip(self.model.config), int(self.model.config.hidden_size)
+        pixels: Pixels = read_pixels(folder, IMAGENET)
+        self.register_buffer("mean", torch.tensor(pixels.mean).view(3, 1, 1), persistent=False)
+        self.register_buffer("std", torch.tensor(pixels.std).view(3, 1, 1), persistent=False)
+        self.eval().requires_grad_(False)
+
+    def encode(self, video: Tensor) -> Tensor:
+        """Normalised, through the transformer, pooled."""
+        pixels = (video - self.mean) / self.std
+        return self.family.pool(self.model(**{self.family.argument: pixels}, **self.family.options).last_hidden_state)
