@@ -1,0 +1,119 @@
+"""Features of videos, once and for all: clips through a frozen encoder into a store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sfumato.datasets.base import VideoDataset
+from sfumato.datasets.feature_store import FeatureWriter, Manifest
+from sfumato.recognizers.encoders import Encoder, static_clips
+from sfumato.training.device import autocast
+from sfumato.video import read_frames
+
+Clip = tuple[int, Tensor]  # the number of its first frame, and uint8 (T, 3, H, W)
+Source = Iterable[tuple[str, Callable[[], Iterator[Clip]]]]  # a video's name, and how to get its clips
+
+
+def describe(encoder: Encoder, name: str, *, frame_step: int = 1, static: int = 2) -> Manifest:
+    """The manifest of features of that encoder, called `name`, with so many static clips beside each clip.
+
+    >>> describe(load_encoder("videomae-base"), "videomae-base").per_clip  # doctest: +SKIP
+    3
+    """
+    return Manifest(name, encoder.fingerprint(), encoder.clip, frame_step, encoder.width, 1 + static)
+
+
+def extract(
+    encoder: Encoder, source: Source, writer: FeatureWriter, *, device: torch.device, batch: int = 8,
+    progress: Callable[[str, int], None] = lambda video, clips: None,
+) -> int:  # fmt: skip
+    """Every video that is not in the store yet, clip after clip; how many were added.
+
+    A video that was cut off goes on after its last stored clip. progress: after every batch, the video and its clips so far.
+    """
+    added = 0
+    for name, clips in source:
+        if name in writer.done:
+            continue
+        with writer.video(name) as rows:
+            # Decoding cannot begin in the middle, encoding, which takes the time, can.
+            rest = islice(clips(), rows.clips, None)
+            while some := list(islice(rest, batch)):
+                starts, pixels = zip(*some, strict=True)
+                for start, row in zip(
+                    starts, encode(encoder, torch.stack(pixels), writer.manifest, device), strict=True
+                ):
+                    rows.add(start, row)
+                progress(name, rows.clips)
+        added += 1
+    return added
+
+
+@torch.inference_mode()
+def encode(encoder: Encoder, clips: Tensor, manifest: Manifest, device: torch.device) -> Tensor:
+    """uint8 (B, T, 3, H, W) to (B, per_clip, D): each clip's features, then those of some of its frames as static clips."""
+    video = clips.to(device).float() / 255
+    frames = video.shape[1]
+    chosen = static_frames(frames, manifest.per_clip - 1)
+    seen = [video, *(static_clips(video[:, frame], frames) for frame in chosen)]
+    with autocast(device):
+        return torch.stack([encoder(each).float() for each in seen], 1).cpu()
+
+
+def static_frames(frames: int, count: int) -> list[int]:
+    """Which frames of a clip stand for it as static clips: `count` of them, as far apart as can be.
+
+    >>> static_frames(16, 2)
+    [0, 15]
+    """
+    if count == 1:
+        return [frames // 2]
+    return [round(i * (frames - 1) / (count - 1)) for i in range(count)]
+
+
+def clips_of_file(path: Path, length: int, step: int) -> Iterator[Clip]:
+    """All clips of a video file that do not overlap; the last one is filled up with the last frame."""
+    frames: list[Tensor] = []
+    start = 0
+    for number, frame in enumerate(read_frames(path)):
+        if number % step:
+            continue
+        frames.append(torch.from_numpy(np.ascontiguousarray(frame)).permute(2, 0, 1))
+        if len(frames) == length:
+            yield start, torch.stack(frames)
+            frames, start = [], number + step
+    if frames:
+        yield start, torch.stack([*frames, *[frames[-1]] * (length - len(frames))])
+
+
+def files(paths: Iterable[Path], manifest: Manifest) -> Source:
+    """Video files by their names."""
+    for path in paths:
+        yield str(path), lambda path=path: clips_of_file(path, manifest.clip[0], manifest.frame_step)  # type: ignore[misc]
+
+
+def extract_items(
+    encoder: Encoder, dataset: VideoDataset, indices: Tensor, writer: FeatureWriter, *, device: torch.device, batch: int = 32,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> int:  # fmt: skip
+    """The clips of a data set that are not in the store yet, each a video of one clip by its number; how many were added."""
+    missing = [index for index in indices.tolist() if item_name(dataset, index) not in writer.done]
+    for first in range(0, len(missing), batch):
+        some = missing[first : first + batch]
+        pixels = dataset.clips(torch.tensor(some), device=device).pixels[:, 0]
+        for index, row in zip(some, encode(encoder, pixels, writer.manifest, device), strict=True):
+            with writer.video(item_name(dataset, index)) as rows:
+                rows.add(0, row)
+        progress(first + len(some), len(missing))
+    return len(missing)
+
+
+def item_name(dataset: VideoDataset, index: int) -> str:
+    """What a data set's clip of that number is called in a store."""
+    return f"{dataset.name}/{index}"
