@@ -26,6 +26,7 @@ from sfumato.evaluation import scoring
 from sfumato.evaluation.result import Result
 from sfumato.methods import METHODS, find_method
 from sfumato.methods.spact.config import SPActConfig
+from sfumato.recognizers.vlm import SmallVLM, SmallVLMConfig, save_vlm
 from sfumato.training.options import to_dict
 from sfumato.training.run import RunFolder
 from sfumato.video import VideoWriter
@@ -130,7 +131,9 @@ def test_from_end_to_end(
 @pytest.mark.parametrize("method", METHODS.names())
 def test_every_method_trains(method: str, sfumato: Any) -> None:
     asked, known = {**TINY, "reconstruction_steps": 2}, vars(find_method(method).config())
-    own = {"embedding": 24, "initialisation_steps": 1}
+    once = dict.fromkeys(("initialisation_steps", "phase1_steps", "phase2_steps", "phase3_steps"), 1)
+    own = {"embedding": 24, "vlm": "vlm", **once}
+    save_vlm(SmallVLM(SmallVLMConfig((2, 16, 16), ("a",), width=16, depth=1, text_depth=1)), "vlm")
     settings = {key: value for key, value in (asked | own).items() if key in known}
     run = sfumato("train", method, *(word for pair in settings.items() for word in ("--set", "{}={}".format(*pair))))
     assert run.code == 0, run.err
@@ -366,3 +369,50 @@ def test_two_processes_train_one_anonymizer(clips: Path) -> None:
     assert run.stdout.splitlines()[0] == "anonymizer: runs/spact/anonymizer"
     assert RunFolder(Path("runs/spact")).about()["devices"] == 2
     load("runs/spact/anonymizer")
+
+
+SMALL_VLM = {
+    "width": 16, "depth": 1, "temporal_depth": 1, "text_width": 16, "text_depth": 1, "embedding": 16, "batch": 4, "steps": 2,
+}  # fmt: skip
+
+
+def teach(*more: object) -> list[object]:
+    return ["train", "vlm", *(word for item in SMALL_VLM.items() for word in ("--set", "{}={}".format(*item))), *more]
+
+
+@pytest.fixture
+def minute_unseen(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = replace(theatre.PRESETS["small-unseen"], side=16, frames=2, cast=(2, 1, 1), sizes=(24, 24, 24))
+    monkeypatch.setitem(theatre.PRESETS, "small-unseen", small)
+    monkeypatch.setattr("sfumato.training.captions.WATCHED", 4)
+
+
+def test_a_vision_language_model_is_taught_and_judges(sfumato: Any, minute_unseen: None) -> None:
+    run = sfumato(*teach("--data", "theatre:small", "--out", "taught"))
+    assert run.code == 0, run.err
+    assert run.out.splitlines()[0] == "vision-language model: taught/vlm"
+    assert "of 24 clips, guessing 12%" in run.out
+    (told,) = [line for line in run.out.splitlines() if line.startswith("judge with it: ")]
+    command = shlex.split(told.removeprefix("judge with it: sfumato ").replace("ANONYMIZER", "identity"))
+    judged = sfumato(*command, "--models", "tiny", "--epochs", 1, "--attack", "identity", "--json", "z.json")
+    assert judged.code == 0, judged.err
+    # The judge and the training's own examination agree on raw video.
+    found = json.loads(Path("taught/result.json").read_text())["zero_shot"]
+    assert Result.load(Path("z.json")).lines[0].utility.value == pytest.approx(found["top1"])
+    assert "'taught' is finished already" in sfumato(*teach("--out", "taught", "--resume")).err
+
+
+@pytest.mark.parametrize(
+    ("more", "complaint"),
+    [
+        (["--data", "theatre:novel"], "captions are not drawn for 'theatre:novel': use theatre or theatre:small"),
+        (["--privacy-data", "theatre:small"], "learns from captions, not from private labels"),
+        (["--set", "batch=1"], "batch = '1' does not fit: use a whole number of at least 2"),
+        (["--set", "utility=c3d"], "there is no setting 'utility'"),
+    ],
+)
+def test_a_vision_language_model_asked_for_wrongly(
+    more: list[object], complaint: str, sfumato: Any, minute_unseen: None
+) -> None:
+    assert complaint in sfumato(*teach(*more)).error
+    assert not Path("runs").exists()

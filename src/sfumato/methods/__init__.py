@@ -55,6 +55,13 @@ def _stprivacy() -> Method:
     return Method("stprivacy", STPrivacyConfig, train)
 
 
+def _laf() -> Method:
+    from sfumato.methods.laf.config import LaFConfig
+    from sfumato.methods.laf.train import train
+
+    return Method("laf", LaFConfig, train)
+
+
 METHODS: Registry[Method] = Registry("method")
 METHODS.add("spact", "adversary without privacy labels: frames of one video must not find each other", _spact)
 METHODS.add("vita", "adversary that is told the privacy labels, restarted and in an ensemble", _vita)
@@ -63,6 +70,7 @@ METHODS.add("penalty", "SPAct with a price on changing the picture beyond a limi
 METHODS.add(
     "stprivacy", "tubelets that no action needs are dropped, the others repainted against an adversary", _stprivacy
 )
+METHODS.add("laf", "no labels, no adversary: look different while a frozen vision-language model sees the same", _laf)
 
 
 def find_method(name: str) -> Method:

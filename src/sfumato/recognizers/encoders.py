@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ from sfumato.errors import SfumatoError
 from sfumato.recognizers import RECOGNIZERS, level_of, load_weights, make_recognizer
 from sfumato.recognizers.base import IMAGENET, Clip, Pixels, VideoRecognizer
 from sfumato.recognizers.vlm.published import load_model, local_folder, read_object, read_pixels
+from sfumato.recognizers.weights import checksum
 
 
 class Encoder(nn.Module, ABC):
@@ -53,15 +53,11 @@ class Encoder(nn.Module, ABC):
         return super().train(False)
 
     def fingerprint(self) -> str:
-        """SHA-256 of its weights: features of other weights are other features.
+        """Of its weights and of the pixels it wants: features of other weights are other features.
 
         >>> load_encoder("videomae-base").fingerprint()  # doctest: +SKIP
         """
-        digest = hashlib.sha256()
-        for name, value in sorted(self.state_dict().items()):
-            digest.update(f"\n{name} {value.dtype} {tuple(value.shape)}\n".encode())
-            digest.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
-        return digest.hexdigest()
+        return checksum(self)
 
 
 def static_clips(frames: Tensor, length: int) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from sfumato.anonymizers import save
+from sfumato.anonymizers import Anonymizer, save
 from sfumato.training.audit import verdict
 from sfumato.training.dealing import Banks
 from sfumato.training.device import find_fast_kernels, keep_freed_memory
@@ -48,12 +48,17 @@ def contest(game: Game, objective: Objective, utility_loss: UtilityLoss, stage: 
     limits = {"L_T": DIVERGED * math.log(max(2, stage.banks.action_count))}
     Player(phases, game, stage.run, stage.device, stage.seed, limits, stage.timing, stage.progress).play()
     result = {"watched": game.watch(), "audit": confront(game)}
+    leave(game.anonymizer, result, stage)
+    return result
+
+
+def leave(anonymizer: Anonymizer, result: dict[str, Any], stage: Stage) -> None:
+    """What stays of a finished training: f_A under its title, and what came out."""
     if current().main:
-        game.anonymizer.title = stage.title
-        save(game.anonymizer, stage.run.anonymizer)
+        anonymizer.title = stage.title
+        save(anonymizer, stage.run.anonymizer)
         stage.run.save_result(result)
         stage.run.drop_checkpoint()
-    return result
 
 
 def meet_opponents(game: Game, utility_loss: UtilityLoss) -> Phase:

@@ -1,0 +1,50 @@
+"""The frozen vision-language model that stands in for all labels: found by name, and refused where clips do not fit it."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from sfumato.errors import SfumatoError
+from sfumato.recognizers.vlm import VideoLanguageModel, load_vlm
+from sfumato.training.bank import Bank
+
+
+def load_teacher(name: str) -> VideoLanguageModel:
+    """The model that `--set vlm=` names, frozen.
+
+    >>> load_teacher("xclip:microsoft/xclip-base-patch16").clip  # doctest: +SKIP
+    (8, 224, 224)
+    """
+    if not name:
+        raise SfumatoError(
+            "no vision-language model is named", "add --set vlm=FOLDER, vlm=xclip:FOLDER_OR_ID or vlm=actionclip:FOLDER_OR_ID"
+        )  # fmt: skip
+    return load_vlm(name)
+
+
+@torch.no_grad()
+def require_fit(vlm: VideoLanguageModel, bank: Bank) -> None:
+    """Refuse a model made for other clips than the bank's, or one whose embeddings are not laid out as L_action takes them.
+
+    >>> require_fit(load_teacher("runs/vlm"), banks.action)  # doctest: +SKIP
+    """
+    frames, _, height, width = bank.pixels.shape[1:]
+    if vlm.clip != (frames, height, width):
+        wanted, side, breadth = vlm.clip
+        raise SfumatoError(
+            f"the vision-language model takes {wanted} frames of {side}×{breadth}, and the clips of {bank.name} have "
+            f"{frames} of {height}×{width}",
+            "name a model made for such clips, or clips made for it (such as manifest:index.csv?frames=8&size=224)",
+        )
+    found = vlm.embed_video(bank.pixels[:1].float() / 255)
+    depth = found.frame.shape[-1]
+    expected = {"patch": (1, frames, math.prod(vlm.grid), depth), "frame": (1, frames, depth)}
+    for level, shape in expected.items():
+        given = tuple(getattr(found, level).shape)
+        if given != shape:
+            raise SfumatoError(
+                f"the vision-language model's {level} embeddings of one clip are {given}, not {shape}",
+                "use a model with one [CLS] token for every frame and one token for every patch",
+            )
