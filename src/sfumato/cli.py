@@ -112,7 +112,7 @@ def anonymize(
 
 @app.command()
 def train(
-    method: Annotated[str | None, typer.Argument(help="see `sfumato list methods`", metavar="METHOD")] = None,
+    method: Annotated[str | None, typer.Argument(help="see `sfumato list methods`; or vlm", metavar="METHOD")] = None,
     data: Annotated[str | None, typer.Option("--data", help="theatre:small unless the recipe says otherwise")] = None,
     privacy_data: Annotated[str | None, typer.Option(help="what f_B sees, where it is not the same data")] = None,
     recipe: Annotated[
@@ -125,7 +125,10 @@ def train(
     device: DeviceOption = "auto",
     devices: Annotated[int, typer.Option(min=1, help="processes; each takes a batch of its own")] = 1,
 ) -> None:
-    """Train an anonymizer by one of the papers' methods. What comes out is for `sfumato judge` to judge."""
+    """Train an anonymizer by one of the papers' methods. What comes out is for `sfumato judge` to judge.
+
+    `sfumato train vlm` teaches the small vision-language model that laf and zero-shot need, by drawn clips and captions.
+    """
     from sfumato.commands.train import show_run, train_method
 
     try:
@@ -152,6 +155,10 @@ def judge(
     models: Annotated[str, typer.Option(help="tiny (a laptop) or standard (a GPU); auto: by the device")] = "auto",
     video_model: Annotated[str, typer.Option(help="another recognizer for whole clips, such as i3d-r50")] = "",
     frame_model: Annotated[str, typer.Option(help="another recognizer for frames, such as resnet-50")] = "",
+    vlm: Annotated[str, typer.Option(help="who reads the action zero-shot: xclip:…, actionclip:…, a folder")] = "",
+    prompts: Annotated[
+        list[str] | None, typer.Option("--prompts", help="such as 'a person is {}'; repeat to average several")
+    ] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="epochs of every training")] = None,
     attack: Annotated[list[str] | None, typer.Option("--attack", help="only these; repeat to name several")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="stop at the first bad row of your own data")] = False,
@@ -166,7 +173,7 @@ def judge(
     check_places(json_file, report)
     judged = judge_anonymizers(
         anonymizers, data, protocol=protocol, seeds=seeds, models=models, video_model=video_model, frame_model=frame_model,
-        epochs=epochs, attacks=attack, strict=strict, runs=runs, device=device,
+        vlm=vlm, prompts=prompts or (), epochs=epochs, attacks=attack, strict=strict, runs=runs, device=device,
     )  # fmt: skip
     _show(judged, json_file, report)
 
@@ -205,6 +212,26 @@ def doctor() -> None:
 
     if not examine_machine():
         raise typer.Exit(2)
+
+
+features = typer.Typer(help="Features of a frozen encoder, on disk.", no_args_is_help=True)
+app.add_typer(features, name="features")
+
+
+@features.command("extract")
+def extract_command(
+    sources: Annotated[list[str], typer.Argument(help="files, folders, globs, or data sets by name", metavar="SOURCE")],
+    encoder: Annotated[str, typer.Option(help="a folder or Hub id of VideoMAE, V-JEPA 2, …, or NAME:WEIGHTS")],
+    output: Annotated[Path, typer.Option("-o", "--out", help="the folder they go into; run again to go on")],
+    static: Annotated[int, typer.Option(min=0, help="static clips beside every clip")] = 2,
+    frame_step: Annotated[int, typer.Option(min=1, help="every n-th frame makes a clip, of video files")] = 1,
+    batch: Annotated[int, typer.Option(min=1, help="clips at a time")] = 8,
+    device: DeviceOption = "auto",
+) -> None:
+    """Clips of videos, one after another, through an encoder; nothing but vectors is kept."""
+    from sfumato.commands.features import extract_features
+
+    extract_features(sources, encoder, output, static=static, frame_step=frame_step, batch=batch, device=device)
 
 
 def _show(judged: Judged, json_file: Path | None, report: Path | None) -> None:

@@ -20,6 +20,7 @@ from sfumato.errors import SfumatoError
 from sfumato.evaluation import scoring
 from sfumato.evaluation.protocols import known
 from sfumato.evaluation.result import Result
+from sfumato.recognizers.vlm import SmallVLM, SmallVLMConfig, save_vlm, words_of
 from sfumato.video import VideoWriter
 
 Files = Callable[[Path], list[str]]
@@ -143,6 +144,7 @@ def place(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 DATA = "manifest:good/index.csv?frames=4&size=32"
+ASKED = ["blur", "--protocol", "zero-shot", "--vlm", "empty", "--prompts"]
 WRONG = [
     (["blurr"], "there is no anonymizer 'blurr': did you mean 'blur'?"),
     (["blur", "--data", "theater"], "there is no data set 'theater': did you mean 'theatre'?"),
@@ -152,6 +154,13 @@ WRONG = [
     (["blur", "--protocol", "opsar"], "there is no protocol 'opsar': did you mean 'ospar'?"),
     (["blur", "--protocol", "fapder"], "theatre:small has no labels of young, pointy_nose, male, rosy_cheeks, brown_hair"),
     (["blur", "--protocol", "ospar", "--data", DATA], "scene, object: give data that has one of them; its own labels are hat"),
+    (["blur", "--protocol", "zero-shot"], "zero-shot needs a vision-language model: name one by --vlm"),
+    (["blur", "--protocol", "zero-shot", "--vlm", "xclpi:x/y"], "did you mean 'xclip'?"),
+    (["blur", "--protocol", "zero-shot", "--vlm", "empty"], "cannot read 'empty/config.json'"),
+    ([*ASKED, "a person"], "the template 'a person' has no place for the label"),
+    ([*ASKED, "a {}", "--prompts", "A {}"], "the templates 'a {}' and 'A {}' are the same"),
+    (["blur", "--vlm", "empty"], "the protocol known asks no vision-language model: use --protocol zero-shot"),
+    (["blur", "--protocol", "ospar", "--prompts", "a {}"], "the protocol ospar asks no vision-language model"),
     (["blur", "--attack", "vidoe"], "there is no attack 'vidoe': did you mean 'video'?"),
     (["blur", "--models", "huge"], "there are no 'huge' models: use auto, tiny or standard"),
     (["blur", "--device", "cuda"], "no usable CUDA GPU: use --device cpu"),
@@ -322,6 +331,27 @@ def test_fapder_takes_the_expression_and_the_looks_from_columns(place: Path, sfu
     assert sfumato(*command).code == 0
     assert trained == ["action", "frame"] * 2
     assert [a.name for a in Result.load(Path("r.json")).lines[0].attacks[0].attributes] == ["hat", "male", "young"]
+
+
+def test_zero_shot_names_a_model_and_its_prompts(
+    tmp_path: Path, sfumato: Any, minute_theatre: None, trained: list[str]
+) -> None:
+    words = words_of(["a person is does jumping jacks raises hand"])
+    for name, clip in (("vlm", (2, 16, 16)), ("long", (8, 16, 16))):
+        small = SmallVLMConfig(clip, words, width=16, depth=1, temporal_depth=1, text_width=16, text_depth=1)
+        save_vlm(SmallVLM(small), tmp_path / name)
+    command = ["judge", "identity", "--protocol", "zero-shot", "--attack", "frame", "--runs", tmp_path / "runs"]
+    told = ["--prompts", "a person is {}", "--prompts", "a person {}", "--json", tmp_path / "z.json"]
+    error = sfumato(*command, "--vlm", tmp_path / "long", *told).error
+    assert "(8, 3, 16, 16), and those of theatre:small are (2, 3, 16, 16)" in error and trained == []
+    run = sfumato(*command, "--vlm", tmp_path / "vlm", *told)
+    assert run.code == 0 and trained == ["frame"]
+    assert "protocol zero-shot" in run.out and "asked: 'a person is {}', 'a person {}'" in " ".join(run.out.split())
+    result = Result.load(tmp_path / "z.json")
+    assert result.models["action"].startswith("small X-CLIP-shaped model, 2 frames of 16×16")
+    assert result.lines[0].attacks[0].attributes[0].ap_gain == pytest.approx(
+        result.lines[0].attacks[0].attributes[0].ap.value - result.lines[0].attacks[0].attributes[0].ap.chance
+    )
 
 
 def test_places_are_checked_without_making_them(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from sfumato.datasets.base import Part, SplitBy
 from sfumato.datasets.theatre import NOVEL_ATTRIBUTES, VALUE_ATTRIBUTES, VP_ATTRIBUTES, TheatreDataset
 from sfumato.errors import SfumatoError
 from sfumato.theatre.choreography import actions
+from sfumato.theatre.compositions import held_out
 
 PARTS: tuple[Part, ...] = ("train", "val", "test")
 
@@ -188,3 +189,17 @@ def test_an_unknown_name_is_answered_with_the_nearest(name: str, near: str) -> N
     with pytest.raises(SfumatoError, match=f"did you mean '{near}'") as error:
         open_dataset(name)
     assert "manifest:PATH/index.csv" in str(error.value)
+
+
+@pytest.mark.parametrize(("preset", "like"), [("unseen", ""), ("small-unseen", "small")])
+def test_unseen_has_the_held_out_actions_in_clips_of_the_same_shape(preset: str, like: str) -> None:
+    data, other = TheatreDataset(preset), TheatreDataset(like)
+    assert data.phrases() == data.actions == tuple(c.motion.caption for c in held_out())
+    assert (data.shape, len(data), data.attributes) == (other.shape, len(other), other.attributes)
+    labels = data.labels(data.split("test", "person"))
+    assert labels.action.bincount().min() >= len(labels.action) // len(data.actions) - 1
+
+
+def test_what_says_left_or_right_must_not_be_mirrored() -> None:
+    assert TheatreDataset().mirror_safe and TheatreDataset("small").mirror_safe
+    assert not any(TheatreDataset(name).mirror_safe for name in ("motions", "unseen", "small-unseen"))

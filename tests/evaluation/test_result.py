@@ -16,7 +16,7 @@ NAN = math.nan
 
 def result() -> Result:
     score = Score(0.7, 0.6, 0.8, 0.5, 0.9)
-    attribute = AttributeScore("face", score, NAN, 0.4, 0.3, 0.2)
+    attribute = AttributeScore("face", score, NAN, 0.4, 0.3, 0.2, f1_gain=0.25, ap_gain=-0.125)
     attack = AttackResult(
         "frame", "attributes", "frame", "tiny-frame", "cMAP", score, Leakage(0.5, 0.4, 0.6, "measured"), 0.5, 0.71,
         [0.7, 0.69], [[0.5, NAN], [0.6, 0.7]], [attribute],
@@ -63,6 +63,15 @@ def test_nan_is_written_as_null_and_the_file_is_plain_json(tmp_path: Path) -> No
     assert line["nhv"] is None and line["headline"]["value"] is None
     assert line["attacks"][0]["curve"] == [[0.5, None], [0.6, 0.7]]
     assert line["attacks"][0]["attributes"][0]["f1"] is None
+
+
+def test_a_result_from_before_the_gains_is_still_read(tmp_path: Path) -> None:
+    stored = json.loads(json.dumps(asdict(result())))
+    for attribute in stored["lines"][0]["attacks"][0]["attributes"]:
+        del attribute["f1_gain"], attribute["ap_gain"]
+    (tmp_path / "r.json").write_text(json.dumps(stored))
+    (attribute,) = Result.load(tmp_path / "r.json").lines[0].attacks[0].attributes
+    assert math.isnan(attribute.f1_gain) and math.isnan(attribute.ap_gain)
 
 
 def change(stored: dict[str, Any], kind: str) -> Any:

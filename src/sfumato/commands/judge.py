@@ -20,6 +20,7 @@ from sfumato.errors import SfumatoError
 from sfumato.evaluation.material import anonymize_clips
 from sfumato.evaluation.protocols import PROTOCOLS
 from sfumato.evaluation.protocols.known import RAW, JudgeConfig, Watch
+from sfumato.evaluation.protocols.zero_shot import ZeroShotProtocol
 from sfumato.evaluation.result import Result
 from sfumato.report import Strip
 from sfumato.training.device import pick_device
@@ -69,7 +70,7 @@ class Judged:
 
 def judge_anonymizers(
     names: Sequence[str], data: str, *, protocol: str = "known", seeds: int = 1, models: str = "auto",
-    video_model: str = "", frame_model: str = "",
+    video_model: str = "", frame_model: str = "", vlm: str = "", prompts: Sequence[str] = (),
     epochs: int | None = None, attacks: Sequence[str] | None = None, strict: bool = False, runs: Path = Path("runs"),
     device: str = "auto",
 ) -> Judged:  # fmt: skip
@@ -79,6 +80,10 @@ def judge_anonymizers(
     if kind not in _EPOCHS:
         raise SfumatoError(f"there are no '{models}' models", "use auto, tiny or standard")
     make = PROTOCOLS.find(protocol).make
+    if (vlm or prompts) and protocol != ZeroShotProtocol.name:
+        raise SfumatoError(
+            f"the protocol {protocol} asks no vision-language model", f"use --protocol {ZeroShotProtocol.name}"
+        )
     raw = load(RAW)
     others = list({label(a): a for a in map(load, names) if label(a) != RAW}.values())
     from_files = data.startswith(("manifest:", "folder:"))
@@ -105,6 +110,8 @@ def judge_anonymizers(
         seeds=seeds,
         views=_FILE_VIEWS if from_files else 1,
         attacks=tuple(attacks or ()),
+        vlm=vlm,
+        prompts=tuple(prompts),
     )
     # One plain folder name whatever the data is called; its end tells most, and file systems stop at 255 bytes.
     folder = runs / "judge" / re.sub(r"[^A-Za-z0-9.-]+", "-", data)[-100:].strip("-.")

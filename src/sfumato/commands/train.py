@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,9 @@ from sfumato.datasets.base import Progress as Loading
 from sfumato.errors import SfumatoError
 from sfumato.evaluation.provenance import commit, versions
 from sfumato.methods import find_method
+from sfumato.theatre.compositions import rehearsed
 from sfumato.training.bank import Bank, load_bank, training_indices, watched_indices
+from sfumato.training.captions import UNSEEN, CaptionConfig, train_captions, weights_folder
 from sfumato.training.contest import Stage
 from sfumato.training.dealing import Banks
 from sfumato.training.device import hardware, pick_device
@@ -29,6 +31,7 @@ from sfumato.training.phases import Progress
 from sfumato.training.processes import current, device_of, launch
 from sfumato.training.run import RunFolder
 
+VLM = "vlm"  # no method, for it trains no anonymizer: the small vision-language model, taught by captions
 WATCHED = 128  # clips a training is watched by
 
 
@@ -57,9 +60,11 @@ def train_method(
         raise SfumatoError("no method is named", "name one (see `sfumato list methods`), or a recipe that does")
     if written and written.method and written.method != name:
         raise SfumatoError(f"'{recipe}' is a recipe for {written.method}, not for {name}", f"train {written.method}")
-    chosen = find_method(name)
-    config = load_options(chosen.config, recipe=recipe, settings=settings)
+    kind = CaptionConfig if name == VLM else find_method(name).config
+    config = load_options(kind, recipe=recipe, settings=settings)
     data = data or (written.data if written else None) or "theatre:small"
+    if name == VLM and privacy_data:
+        raise SfumatoError("a vision-language model learns from captions, not from private labels", "leave it out")
     privacy_data = privacy_data or (written.privacy_data if written else None) or data
     folder = folder or Path("runs") / name
     where = pick_device(device)
@@ -76,7 +81,7 @@ def train_method(
         return run
     order = Order(name, to_dict(config), data, privacy_data, folder, seed, str(where))
     try:
-        launch(carry_out, devices, order, device=where)
+        launch(teach_captions if name == VLM else carry_out, devices, order, device=where)
     except BaseException:
         _withdraw(run, made)
         raise
@@ -105,11 +110,30 @@ def carry_out(order: Order) -> None:
         if current().main:
             stage.run.pin("clips", stage.banks.fingerprint)
         screen.clips_per_step(int(order.config["batch"]) * current().size, len(stage.banks.action))
-        try:
+        with _enough_memory():
             method.train(method.config(**order.config), stage)
-        except torch.cuda.OutOfMemoryError:
-            smaller = "set a smaller batch and privacy_batch (--set batch=…), or a smaller network"
-            raise SfumatoError("the memory of the GPU is full", smaller) from None
+
+
+def teach_captions(order: Order) -> None:
+    """One process's part of teaching the small vision-language model."""
+    device = device_of(current(), torch.device(order.device))
+    config = CaptionConfig(**order.config)
+    with bars() if current().main else nullcontext() as shown, _enough_memory():
+        screen = Screen(shown)
+        screen.clips_per_step(config.batch * current().size, len(rehearsed()))  # an epoch: every motion once
+        progress = Progress(screen.phase, screen.step, screen.note)
+        train_captions(
+            config, order.data, RunFolder(order.folder), seed=order.seed, device=device, progress=progress
+        )  # fmt: skip
+
+
+@contextmanager
+def _enough_memory() -> Iterator[None]:
+    try:
+        yield
+    except torch.cuda.OutOfMemoryError:
+        smaller = "set a smaller batch and privacy_batch (--set batch=…), or a smaller network"
+        raise SfumatoError("the memory of the GPU is full", smaller) from None
 
 
 def load_banks(data: str, privacy_data: str, device: torch.device, progress: Loading | None = None) -> Banks:
@@ -191,8 +215,12 @@ def show_run(run: RunFolder) -> None:
     """What came out, in a few lines: no number of the training's own is a judgement."""
     result = run.read_result()
     watched = result["watched"]
+    if run.about()["method"] == VLM:
+        _show_vlm(run, result["zero_shot"])
+        return
     say(f"anonymizer: {run.anonymizer}")
-    say(f"action on new people, by the f_T it was trained with: {_percent(watched['action'])}")
+    if watched["action"] is not None:
+        say(f"action on new people, by the f_T it was trained with: {_percent(watched['action'])}")
     about = run.about()
     if about["config"].get("sparsity_weight"):  # of other pictures the mean brightness tells nothing
         say(f"share of the picture that is not black: {_percent(watched['shown'])}")
@@ -208,6 +236,17 @@ def show_run(run: RunFolder) -> None:
     if str(about["data"]).startswith("theatre"):
         say("It was made on drawn people: about real video it has shown nothing.")
     say(f"judge it: {shlex.join(['sfumato', 'judge', str(run.anonymizer), '--data', about['data']])}")
+
+
+def _show_vlm(run: RunFolder, found: dict[str, Any]) -> None:
+    where, data = weights_folder(run), run.about()["data"]
+    say(f"vision-language model: {where}")
+    say(
+        f"actions it was never shown, by their descriptions: {_percent(found['top1'])} of {found['clips']} clips, "
+        f"guessing {_percent(found['chance'])}"
+    )
+    told = ["judge", "ANONYMIZER", "--protocol", "zero-shot", "--vlm", str(where), "--data", f"theatre:{UNSEEN[data]}"]
+    say(f"judge with it: {shlex.join(['sfumato', *told])}")
 
 
 def _percent(share: float | None) -> str:

@@ -70,6 +70,14 @@ class VideoDataset(ABC):
     def labels(self, indices: Tensor) -> Labels:
         """The labels of those clips, in that order; a column for each of `attributes`."""
 
+    def phrases(self) -> tuple[str, ...]:
+        """How each of `actions` reads in a sentence about a person, for who understands sentences; else its name.
+
+        >>> open_dataset("theatre:small").phrases()[0]
+        'sits down'
+        """
+        return self.actions
+
     def labelled(self) -> tuple[AttributeSpec, ...]:
         """Every attribute that is labelled, also those that are not private unless somebody asks about them."""
         return self.attributes

@@ -16,7 +16,7 @@ from sfumato.datasets.sample import AttributeSpec, Sample, Segment
 from sfumato.registry import unknown_name
 from sfumato.theatre.cast import AGE_NAMES, BUILD_NAMES, GENDER_NAMES, HAIR_NAMES, TONE_NAMES
 from sfumato.theatre.choreography import Motion, actions
-from sfumato.theatre.compositions import compositions
+from sfumato.theatre.compositions import compositions, held_out
 from sfumato.theatre.screenplay import Kind, perform
 from sfumato.theatre.script import BALANCED, VP_PREVALENCE, Script, write
 from sfumato.theatre.show import Footage, Show
@@ -57,9 +57,12 @@ class Preset:
     action_names: tuple[str, ...] | None = None
     attributes: tuple[AttributeSpec, ...] = VP_ATTRIBUTES
     composed: bool = False  # motions composed of words instead of named actions
+    unseen: bool = False  # of those, only what our vision-language model was never shown
 
     def motions(self) -> tuple[Motion, ...]:
         """What people do here."""
+        if self.unseen:
+            return tuple(c.motion for c in held_out())
         if self.composed:
             return tuple(c.motion for c in compositions())
         return tuple(m for m in actions() if self.action_names is None or m.name in self.action_names)
@@ -82,7 +85,9 @@ PRESETS = {
     "balanced": replace(_FULL, summary="every attribute in half of the clips", prevalence=BALANCED),
     "novel": replace(_FULL, summary="another set of private attributes", attributes=NOVEL_ATTRIBUTES),
     "motions": replace(_FULL, summary="324 motions composed of words, with captions", composed=True),
+    "unseen": replace(_FULL, summary="composed motions held out of the small vision-language model", unseen=True),
 }
+PRESETS["small-unseen"] = replace(PRESETS["small"], summary=PRESETS["unseen"].summary, action_names=None, unseen=True)
 
 
 class TheatreDataset(VideoDataset):
@@ -94,8 +99,6 @@ class TheatreDataset(VideoDataset):
     torch.Size([8, 3, 64, 64])
     """
 
-    mirror_safe = True
-
     def __init__(self, preset: str = "", *, seed: int = 0) -> None:
         if preset not in PRESETS:
             raise unknown_name("theatre", preset, [name for name in PRESETS if name])
@@ -104,6 +107,7 @@ class TheatreDataset(VideoDataset):
         p = self.preset
         self.summary = f"{p.summary}, {p.frames}×{p.side}×{p.side}, no download"
         self.motions = p.motions()
+        self.mirror_safe = not any(motion.sided for motion in self.motions)
         self.actions = tuple(m.name for m in self.motions)
         self.persons = tuple(f"person {i}" for i in range(sum(p.cast)))
         self.shape = ClipShape(p.frames, p.side, p.side)
@@ -146,6 +150,9 @@ class TheatreDataset(VideoDataset):
         values = {**script.identifiable, **script.values()}
         columns = [values[a.name] for a in self.attributes]
         return Labels(script.motion, script.person, torch.stack(columns, dim=-1))
+
+    def phrases(self) -> tuple[str, ...]:
+        return tuple(motion.caption for motion in self.motions)
 
     def labelled(self) -> tuple[AttributeSpec, ...]:
         return (*VP_ATTRIBUTES, *NOVEL_ATTRIBUTES, *VALUE_ATTRIBUTES)

@@ -15,6 +15,7 @@ from sfumato.errors import SfumatoError
 from sfumato.writing import to_json, write_whole
 
 SCHEMA = "sfumato-result/1"
+_LATER = ("f1_gain", "ap_gain")
 
 
 @dataclass
@@ -61,6 +62,8 @@ class AttributeScore:
     coin_f1: float
     raw_f1: float = math.nan
     leakage: Leakage = field(default_factory=_unmeasured)
+    f1_gain: float = math.nan  # over a coin's answers; and the next over its average precision
+    ap_gain: float = math.nan
 
 
 @dataclass
@@ -148,7 +151,9 @@ def _build(kind: Any, value: Any) -> Any:
     """Plain JSON back into the dataclasses, by their type hints."""
     if isinstance(kind, type) and is_dataclass(kind):
         hints = get_type_hints(kind)
-        return kind(**{f.name: _build(hints[f.name], value[f.name]) for f in fields(kind)})
+        # Results that were written before the gains were known are still results.
+        there = [f.name for f in fields(kind) if f.name in value or f.name not in _LATER]
+        return kind(**{name: _build(hints[name], value[name]) for name in there})
     if get_origin(kind) is list:
         return [_build(get_args(kind)[0], v) for v in _checked(value, list)]
     if kind is float:

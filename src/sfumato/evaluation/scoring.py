@@ -19,6 +19,7 @@ from sfumato.evaluation.metrics import (
     chance_ap,
     coin_f1,
     f1,
+    gain_over_random,
     macro_f1,
     mean_defined,
     one_hot_columns,
@@ -156,11 +157,14 @@ def _attribute_scores(ruler: Ruler, attributes: Sequence[AttributeSpec]) -> list
 
         s, prevalence = ruler.sitting, truth.mean(0)
         strong = reaches_floor(ap.raw, ap.chance, FLOORS["attributes"])
+        reached = over_seeds(f1, s.answers)
+        gain = gain_over_random(reached, ap.value, prevalence)
         found.append(AttributeScore(
-            spec.name, ap, f1=over_seeds(f1, s.answers), macro_f1=over_seeds(macro_f1, s.answers),
+            spec.name, ap, f1=reached, macro_f1=over_seeds(macro_f1, s.answers),
             always_yes_f1=mean(np.array([always_yes_f1(p) for p in prevalence])),
             coin_f1=mean(np.array([coin_f1(p) for p in prevalence])),
             raw_f1=over_seeds(f1, s.raw), leakage=_leakage(strong, measure),
+            f1_gain=gain.f1, ap_gain=gain.ap,
         ))  # fmt: skip
     return found
 

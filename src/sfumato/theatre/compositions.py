@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from sfumato.theatre.choreography import Motion
+from sfumato.theatre.choreography import Motion, actions
 from sfumato.theatre.pose import Pose
 
 TEMPOS = {"slowly": 0.9, "steadily": 0.45, "quickly": 0.3}  # the share of a clip's time that one repetition takes
@@ -42,6 +42,13 @@ _WHOLE: dict[tuple[str, str, str], Pose] = {
     ("whole body", "crouches", "down"): {"L.leg": (80, 6), "R.leg": (80, 6), "L.shin": (-36, 0), "R.shin": (-36, 0), "pitch": 20},
     ("whole body", "jumps", "up"): {"y": 0.26, "L.arm": (30, 0), "R.arm": (30, 0)},
 }  # fmt: skip
+
+# What no vision-language model of ours is ever shown, at no tempo and however often. Each word is known from elsewhere.
+HELD_OUT = (
+    ("left arm", "raises", "sideways"), ("right arm", "bends", "up"), ("both arms", "raises", "forward"),
+    ("left arm", "stretches", "back"), ("left leg", "bends", "back"), ("right leg", "raises", "sideways"),
+    ("upper body", "leans", "back"), ("head", "turns", "to the left"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -99,3 +106,34 @@ def compositions() -> tuple[Composition, ...]:
                 motion = Motion(text, text, loop=loop, repeats=repetitions, span=repetitions * share, sided=True)
                 found.append(Composition(part, movement, direction, tempo, repetitions, motion))
     return tuple(found)
+
+
+def held_out() -> tuple[Composition, ...]:
+    """The actions of `HELD_OUT`, each at one tempo: what zero-shot is measured on.
+
+    >>> held_out()[0].motion.caption
+    'raises the left arm sideways, steadily, twice'
+    """
+    found = {c.words[:3]: c for c in compositions() if (c.tempo, c.repetitions) == ("steadily", 2)}
+    return tuple(found[words] for words in HELD_OUT)
+
+
+def moves_alike(first: Motion, second: Motion) -> bool:
+    """Whether the same poses are gone through, whatever they are called, how fast and how often.
+
+    >>> moves_alike(compositions()[0].motion, compositions()[1].motion)  # once, and twice
+    True
+    """
+    return tuple(first.way) == tuple(second.way) and tuple(first.loop) == tuple(second.loop)
+
+
+@lru_cache
+def rehearsed() -> tuple[Motion, ...]:
+    """What a vision-language model may be shown: named actions and compositions, but for all that moves as a held-out one.
+
+    >>> len(rehearsed()) > 250
+    True
+    """
+    secret = [c.motion for c in held_out()]
+    known = (*actions(), *(c.motion for c in compositions()))
+    return tuple(motion for motion in known if not any(moves_alike(motion, one) for one in secret))

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from sfumato.errors import SfumatoError
 from sfumato.recognizers import vlm
-from sfumato.recognizers.vlm import VideoEmbeddings, VideoLanguageModel, fill_prompts
+from sfumato.recognizers.vlm import VideoEmbeddings, VideoLanguageModel, fill_prompts, fill_templates
 
 from .checkpoints import PROMPTS, SIDE, SPACE, WIDTH, videos
 
@@ -186,6 +186,14 @@ def test_fill_prompts() -> None:
         fill_prompts("a person {}", ["Brush  hair", "wave", "brush hair"])
     with pytest.raises(SfumatoError, match="empty"):
         fill_prompts("a person {}", ["wave", " "])
+
+
+def test_fill_templates() -> None:
+    assert fill_templates(["a {}", "b {}"], ["x", "y"]) == [["a x", "a y"], ["b x", "b y"]]
+    with pytest.raises(SfumatoError, match=r"the templates 'a {}' and ' A {}' are the same: give every template once"):
+        fill_templates(["a {}", "b {}", " A {}"], ["x"])
+    with pytest.raises(SfumatoError, match="the template 'b' has no place"):
+        fill_templates(["a {}", "b"], ["x"])
 
 
 @pytest.mark.parametrize("path", sorted(Path(vlm.__file__).parent.glob("*.py")), ids=lambda path: path.stem)

@@ -1,4 +1,4 @@
-"""The numbers: accuracy, attributes (cMAP, F1), residual leakage, trade-off (NHV), and their intervals.
+"""The numbers: accuracy, attributes (cMAP, F1, gain over chance), residual leakage, trade-off (NHV), their intervals.
 
 Pure functions on arrays, in float64; each score has its chance line beside it.
 """
@@ -30,6 +30,7 @@ from sfumato.evaluation.metrics.bootstrap import (
     resampled_cmap,
     strongest,
 )
+from sfumato.evaluation.metrics.gain import Gain, gain_over_random, random_f1
 from sfumato.evaluation.metrics.hypervolume import REFERENCE, leakage_removed, nhv, pareto_front, utility_kept
 from sfumato.evaluation.metrics.leakage import FLOORS, above_chance, reaches_floor, residual_leakage
 
@@ -38,6 +39,7 @@ __all__ = [
     "MIN_GROUPS",
     "REFERENCE",
     "Columns",
+    "Gain",
     "Headline",
     "Interval",
     "Mean",
@@ -54,6 +56,7 @@ __all__ = [
     "cmap",
     "coin_f1",
     "f1",
+    "gain_over_random",
     "leakage_removed",
     "macro_f1",
     "mean_defined",
@@ -61,6 +64,7 @@ __all__ = [
     "one_hot_columns",
     "paired_difference",
     "pareto_front",
+    "random_f1",
     "reaches_floor",
     "resampled_ap",
     "resampled_cmap",

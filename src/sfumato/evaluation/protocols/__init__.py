@@ -3,6 +3,7 @@
 from sfumato.evaluation.protocols.fapder import FapderProtocol
 from sfumato.evaluation.protocols.known import KnownProtocol
 from sfumato.evaluation.protocols.ospar import OsparProtocol
+from sfumato.evaluation.protocols.zero_shot import ZeroShotProtocol
 from sfumato.registry import Registry
 
 PROTOCOLS: Registry[KnownProtocol] = Registry("protocol")
@@ -12,6 +13,11 @@ PROTOCOLS.add(
 )
 PROTOCOLS.add(
     "fapder", "the expression stays, five looks of the face are attacked; STPrivacy section 4.8", FapderProtocol
+)
+PROTOCOLS.add(
+    "zero-shot",
+    "a frozen vision-language model reads the action from prompts, fresh models attack; LaF-Privacy section 4.2",
+    ZeroShotProtocol,
 )
 
 __all__ = ["PROTOCOLS"]

@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -50,6 +51,8 @@ class JudgeConfig:
     seeds: int = 1
     views: int = 1
     attacks: tuple[str, ...] = ()  # only these; empty: those of the protocol
+    vlm: str = ""  # who reads the action in the protocol zero-shot
+    prompts: tuple[str, ...] = ()  # and what it is asked there; empty: the protocol's own
 
     def examinee(self, exam: Exam, dataset: VideoDataset) -> Examinee:
         """Who sits that exam. Frame-level examinees train on two frames of a clip at a time and are tested on eight."""
@@ -186,8 +189,15 @@ class KnownProtocol:
             )  # fmt: skip
         return self._material
 
+    def recognizer(self, exam: Exam) -> str:
+        """The name of who sits that exam."""
+        return self.config.examinee(exam, self.dataset).recognizer
+
+    def _who(self, exam: Exam) -> dict[str, Any]:
+        """Everything about who sits that exam that its answers depend on, as plain JSON."""
+        return asdict(self.config.examinee(exam, self.dataset))
+
     def _key(self, exam: Exam, anonymizer: Anonymizer, seed: int) -> Path:
-        examinee = self.config.examinee(exam, self.dataset)
         about = [
             code_digest(),
             torch.__version__,
@@ -195,7 +205,7 @@ class KnownProtocol:
             self._data,
             fingerprint(anonymizer),
             asdict(exam),
-            asdict(examinee),
+            self._who(exam),
             self.config.views,
             seed,
         ]
@@ -243,8 +253,7 @@ class KnownProtocol:
         """The scores of one anonymizer, paired with raw."""
         rulers = {}
         for exam in self.exams:
-            recognizer = self.config.examinee(exam, self.dataset).recognizer
-            sitting = Sitting(exam, recognizer, answers[exam.name], raw[exam.name])
+            sitting = Sitting(exam, self.recognizer(exam), answers[exam.name], raw[exam.name])
             rulers[exam.name] = Ruler(sitting, questions(exam, self.dataset))
         attacks = [ruler for name, ruler in rulers.items() if name != UTILITY.name]
         targets = list(dict.fromkeys(r.sitting.exam.target for r in attacks))
@@ -282,7 +291,7 @@ class KnownProtocol:
             notes.append(f"only {people} test persons for the action: no interval over persons")
         if told_where:
             notes.append("*-people are told exactly where people are: a detector that misses somebody leaks more")
-        models = {e.name: self.config.examinee(e, self.dataset).recognizer for e in self.exams}
+        models = {exam.name: self.recognizer(exam) for exam in self.exams}
         return Result(
             self.name, self.dataset.name, len(self.dataset.actions), len(self.dataset.persons), len(test), people,
             list(range(self.config.seeds)), models, self.config.epochs, hardware(self.device), versions(), commit(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sfumato.recognizers.vlm.actionclip import ActionCLIP
 from sfumato.recognizers.vlm.base import VideoEmbeddings, VideoLanguageModel
-from sfumato.recognizers.vlm.prompts import fill_prompts
+from sfumato.recognizers.vlm.prompts import fill_prompts, fill_templates
 from sfumato.recognizers.vlm.small import SmallVLM, SmallVLMConfig
 from sfumato.recognizers.vlm.storage import load_vlm, save_vlm
 from sfumato.recognizers.vlm.words import words_of
@@ -18,6 +18,7 @@ __all__ = [
     "VideoEmbeddings",
     "VideoLanguageModel",
     "fill_prompts",
+    "fill_templates",
     "load_vlm",
     "save_vlm",
     "words_of",

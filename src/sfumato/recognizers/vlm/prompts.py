@@ -20,13 +20,34 @@ def fill_prompts(template: str, labels: Sequence[str]) -> list[str]:
             f"the template '{template}' has no place for the label",
             f"write {BLANK} where it goes, as in 'a person {BLANK}'",
         )
-    seen: dict[str, str] = {}
-    for label in labels:
-        # No text model tells these apart: they read without regard to case and to blanks.
-        plain = " ".join(label.casefold().split())
-        if not plain:
-            raise SfumatoError("one of the labels is empty", "give every action a name")
-        if plain in seen:
-            raise SfumatoError(f"the labels '{seen[plain]}' and '{label}' are the same", "name every action once")
-        seen[plain] = label
+    if not all(map(_plain, labels)):
+        raise SfumatoError("one of the labels is empty", "give every action a name")
+    if same := _same_twice(labels):
+        raise SfumatoError(f"the labels '{same[0]}' and '{same[1]}' are the same", "name every action once")
     return [template.replace(BLANK, label) for label in labels]
+
+
+def fill_templates(templates: Sequence[str], labels: Sequence[str]) -> list[list[str]]:
+    """The prompts of every template, in its order; a template that is there twice would count twice, and is refused.
+
+    >>> fill_templates(["a person {}", "somebody {}"], ["waves"])
+    [['a person waves'], ['somebody waves']]
+    """
+    if same := _same_twice(templates):
+        raise SfumatoError(f"the templates '{same[0]}' and '{same[1]}' are the same", "give every template once")
+    return [fill_prompts(template, labels) for template in templates]
+
+
+def _plain(text: str) -> str:
+    """What a text model makes out: it reads without regard to case and to blanks."""
+    return " ".join(text.casefold().split())
+
+
+def _same_twice(texts: Sequence[str]) -> tuple[str, str] | None:
+    """The first two that no text model tells apart."""
+    seen: dict[str, str] = {}
+    for text in texts:
+        if (plain := _plain(text)) in seen:
+            return seen[plain], text
+        seen[plain] = text
+    return None

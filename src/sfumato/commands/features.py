@@ -1,0 +1,80 @@
+"""`sfumato features extract`: videos or a data set through a frozen encoder, once, into a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from sfumato.commands.console import bars, err, say
+from sfumato.datasets import open_dataset
+from sfumato.datasets.feature_store import FeatureWriter, Manifest
+from sfumato.errors import SfumatoError
+from sfumato.recognizers.encoders import Encoder, load_encoder
+from sfumato.training.device import pick_device
+from sfumato.training.extraction import describe, extract, extract_items, files
+from sfumato.video import find_videos
+
+
+def extract_features(
+    sources: Sequence[str], encoder_name: str, folder: Path, *, static: int, frame_step: int, batch: int, device: str
+) -> None:
+    """The features of every source that is not in `folder` yet; a video that fails is named, and the others go on."""
+    where = pick_device(device)
+    encoder = load_encoder(encoder_name).to(where)
+    manifest = describe(encoder, encoder_name, frame_step=frame_step, static=static)
+    writer = FeatureWriter(folder, manifest)
+    before = len(writer.done)
+    failed = 0
+    for source in sources:
+        if Path(source).exists() or "*" in source:
+            failed += _from_videos(encoder, find_videos(source), writer, manifest, where, batch)
+        else:
+            _from_data(encoder, source, writer, where, batch)
+    clips = sum(video.clips for video in writer.done.values())
+    added = len(writer.done) - before
+    say(f"{folder}: {clips} clips of {len(writer.done)} videos, {added} of them new, width {manifest.width}")
+    if failed:
+        raise SfumatoError(f"{failed} of the videos could not be read", "mend or remove them, and run again to go on")
+
+
+def _from_videos(
+    encoder: Encoder,
+    videos: Sequence[Path],
+    writer: FeatureWriter,
+    manifest: Manifest,
+    device: torch.device,
+    batch: int,
+) -> int:
+    """How many of them failed."""
+    failed = 0
+    with bars() as progress:
+        task = progress.add_task("videos", total=len(videos), status="")
+
+        def show(video: str, clips: int) -> None:
+            progress.update(task, status=f"{Path(video).name}: {clips} clips")
+
+        for path in videos:
+            try:
+                extract(encoder, files([path], manifest), writer, device=device, batch=batch, progress=show)
+            except SfumatoError as error:
+                failed += 1
+                say(f"{path}: {error}", console=err, style="red")
+            progress.advance(task)
+    return failed
+
+
+def _from_data(encoder: Encoder, name: str, writer: FeatureWriter, device: torch.device, batch: int) -> None:
+    dataset = open_dataset(name)
+    if dataset.shape.frames != encoder.clip[0]:
+        raise SfumatoError(
+            f"the clips of {name} have {dataset.shape.frames} frames, and the encoder takes {encoder.clip[0]}",
+            "choose another encoder or other clips (such as manifest:index.csv?frames=16)",
+        )
+    with bars() as progress:
+        task = progress.add_task(name, total=len(dataset), status="")
+        extract_items(
+            encoder, dataset, torch.arange(len(dataset)), writer, device=device, batch=batch,
+            progress=lambda done, total: progress.update(task, completed=len(dataset) - total + done),
+        )  # fmt: skip
