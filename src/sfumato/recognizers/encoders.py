@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from sfumato.errors import SfumatoError
 from sfumato.recognizers import RECOGNIZERS, level_of, load_weights, make_recognizer
 from sfumato.recognizers.base import IMAGENET, Clip, Pixels, VideoRecognizer
-from sfumato.recognizers.vlm.published import load_model, local_folder, read_object, read_pixels
+from sfumato.recognizers.published import load_model, local_folder, read_object, read_pixels
 from sfumato.recognizers.weights import checksum
 
 

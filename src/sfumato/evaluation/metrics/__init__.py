@@ -1,9 +1,11 @@
-"""The numbers: accuracy, attributes (cMAP, F1, gain over chance), residual leakage, trade-off (NHV), their intervals.
+"""The numbers: accuracy, attributes (cMAP, F1, gain over chance), residual leakage, trade-off (NHV), detection,
+anomalies, and their intervals.
 
 Pure functions on arrays, in float64; each score has its chance line beside it.
 """
 
 from sfumato.evaluation.metrics.accuracy import average_clips, chance_top1, top1
+from sfumato.evaluation.metrics.anomaly import CHANCE_AUC, frame_auc
 from sfumato.evaluation.metrics.attributes import (
     Columns,
     Mean,
@@ -30,19 +32,23 @@ from sfumato.evaluation.metrics.bootstrap import (
     resampled_cmap,
     strongest,
 )
+from sfumato.evaluation.metrics.detection import Found, Truth, detection_ap, detection_map
 from sfumato.evaluation.metrics.gain import Gain, gain_over_random, random_f1
 from sfumato.evaluation.metrics.hypervolume import REFERENCE, leakage_removed, nhv, pareto_front, utility_kept
 from sfumato.evaluation.metrics.leakage import FLOORS, above_chance, reaches_floor, residual_leakage
 
 __all__ = [
+    "CHANCE_AUC",
     "FLOORS",
     "MIN_GROUPS",
     "REFERENCE",
     "Columns",
+    "Found",
     "Gain",
     "Headline",
     "Interval",
     "Mean",
+    "Truth",
     "above_chance",
     "always_yes_f1",
     "attribute_ap",
@@ -55,7 +61,10 @@ __all__ = [
     "chance_top1",
     "cmap",
     "coin_f1",
+    "detection_ap",
+    "detection_map",
     "f1",
+    "frame_auc",
     "gain_over_random",
     "leakage_removed",
     "macro_f1",

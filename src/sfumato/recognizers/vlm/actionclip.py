@@ -14,8 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from sfumato.errors import SfumatoError
+from sfumato.recognizers.published import load_model, local_folder
 from sfumato.recognizers.vlm.base import CLIP_PIXELS, VideoEmbeddings
-from sfumato.recognizers.vlm.published import PublishedModel, load_model, local_folder
+from sfumato.recognizers.vlm.published import PublishedModel
 
 TEMPORAL = "temporal.safetensors"
 FRAMES = 8

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import SfumatoError
+from sfumato.recognizers.published import local_folder, read_object
 from sfumato.recognizers.vlm.actionclip import ActionCLIP
 from sfumato.recognizers.vlm.base import VideoLanguageModel
-from sfumato.recognizers.vlm.published import local_folder, read_object
 from sfumato.recognizers.vlm.small import SmallVLM, SmallVLMConfig
 from sfumato.recognizers.vlm.xclip import XCLIP
 from sfumato.registry import unknown_name

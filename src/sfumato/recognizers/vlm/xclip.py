@@ -11,8 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sfumato.recognizers.base import IMAGENET
+from sfumato.recognizers.published import load_model, local_folder
 from sfumato.recognizers.vlm.base import VideoEmbeddings
-from sfumato.recognizers.vlm.published import PublishedModel, load_model, local_folder
+from sfumato.recognizers.vlm.published import PublishedModel
 
 
 class XCLIP(PublishedModel):
