@@ -57,7 +57,10 @@ def test_other_features_in_the_folder_and_wrong_names_are_told_in_one_line(
     base = ("features", "extract", video, "--device", "cpu", "-o", store)
     assert sfumato(*base, "--encoder", encoder).code == 0
     run = sfumato(*base, "--encoder", encoder, "--static", 1)
-    assert (run.code, run.err) == (2, f"error: '{store}' holds features with per_clip = 3, not 2: choose another folder\n")
+    assert (run.code, run.err) == (
+        2,
+        f"error: '{store}' holds features with per_clip = 3, not 2: choose another folder\n",
+    )
     run = sfumato(*base, "--encoder", "videomea")
     assert run.code == 2 and run.err.startswith("error: there is no folder 'videomea'")
     run = sfumato("features", "extract", "theatre:small", "--device", "cpu", "-o", store, "--encoder", encoder)

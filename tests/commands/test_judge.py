@@ -66,20 +66,6 @@ def read_table(path: Path) -> list[dict[str, Any]]:
         return list(csv.DictReader(file))
 
 
-@pytest.fixture
-def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The name of every exam that is sat from now on."""
-    names: list[str] = []
-    really = known.sit
-
-    def sit(exam: Any, *arguments: Any, **options: Any) -> Any:
-        names.append(exam.name)
-        return really(exam, *arguments, **options)
-
-    monkeypatch.setattr(known, "sit", sit)
-    return names
-
-
 def test_from_end_to_end_and_again_without_training(
     table: Path, tmp_path: Path, sfumato: Any, trained: list[str], files: Files
 ) -> None:

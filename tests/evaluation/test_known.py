@@ -42,22 +42,9 @@ def plain(result: Result) -> str:
     return repr(asdict(result))  # NaN is not equal to NaN, its name is
 
 
-def count_trainings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    trained: list[str] = []
-    really = known.sit
-
-    def sit(exam: Exam, *arguments: Any, **options: Any) -> Answers:
-        trained.append(exam.name)
-        return really(exam, *arguments, **options)
-
-    monkeypatch.setattr(known, "sit", sit)
-    return trained
-
-
 def test_a_judgement_from_end_to_end_and_again_without_training(
-    minute: TheatreDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    minute: TheatreDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trained: list[str]
 ) -> None:
-    trained = count_trainings(monkeypatch)
     first = protocol(minute, tmp_path).judge([COARSE], RAW)
     assert trained == ["action", "frame", "identity"] * 2
     assert [line.anonymizer for line in first.lines] == ["identity", "downsample:factor=16"]

@@ -14,8 +14,7 @@ from sfumato.anonymizers import load
 from sfumato.datasets.theatre import TheatreDataset
 from sfumato.errors import SfumatoError
 from sfumato.evaluation import scoring
-from sfumato.evaluation.exam import Answers, Exam
-from sfumato.evaluation.protocols import PROTOCOLS, known, zero_shot
+from sfumato.evaluation.protocols import PROTOCOLS, zero_shot
 from sfumato.evaluation.protocols.known import UTILITY, JudgeConfig, KnownProtocol
 from sfumato.recognizers.base import Pixels
 from sfumato.recognizers.vlm import (
@@ -53,16 +52,8 @@ def judging(data: TheatreDataset, folder: Path, vlm: str, **changes: Any) -> Kno
 
 
 def test_the_action_is_read_without_training_and_attackers_are_fresh(
-    minute: TheatreDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    minute: TheatreDataset, tmp_path: Path, trained: list[str]
 ) -> None:
-    trained: list[str] = []
-    really = known.sit
-
-    def sit(exam: Exam, *arguments: Any, **options: Any) -> Answers:
-        trained.append(exam.name)
-        return really(exam, *arguments, **options)
-
-    monkeypatch.setattr(known, "sit", sit)
     vlm = write_vlm(tmp_path / "vlm")
     result = judging(minute, tmp_path / "kept", vlm, seeds=2).judge([COARSE], RAW)
     assert trained == ["frame"] * 4  # two anonymizers, two seeds; nobody learned the action

@@ -1,7 +1,7 @@
 """Where a drawing is, and how large: of little use to who reads the action, and telling about who it is.
 
-An attacker that knows where things are was the strongest against every mosaic that we judged on real people: hands are held as
-high as their owner is tall.
+An attacker that knows where things are was the strongest against every mosaic that we judged on real people; we think because
+hands are held as high as their owner is tall.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from sfumato.anonymizers.catalogue import ANONYMIZERS
 from sfumato.anonymizers.settings import Setting, check_settings, default_settings, format_name, parse_name
 from sfumato.anonymizers.shelf import shelved
 from sfumato.errors import SfumatoError
+from sfumato.hub import HUB_ID, download
 from sfumato.registry import unknown_name
 from sfumato.writing import write_model
 
@@ -29,7 +30,6 @@ CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 NAME_A_FOLDER = f"name a folder that holds {CONFIG} and {WEIGHTS}"
 TITLE = re.compile(r"[A-Za-z0-9_.+-]{0,40}")  # it becomes part of file names
-HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
 def load(source: str | Path, *, strength: float | None = None, **settings: Setting) -> Anonymizer:
@@ -144,22 +144,10 @@ def _find_folder(name: str) -> Path:
     if folder.exists():
         raise SfumatoError(f"'{name}' is a file", NAME_A_FOLDER)
     if HUB_ID.fullmatch(name):
-        return _download(name)
+        return download(name, [CONFIG, WEIGHTS])
     if os.sep in name:
         raise SfumatoError(f"there is no folder '{name}'", NAME_A_FOLDER)
     raise unknown_name("anonymizer", name, [*shelved(), *usable_names()])
-
-
-def _download(hub_id: str) -> Path:
-    import huggingface_hub
-
-    try:
-        return Path(huggingface_hub.snapshot_download(hub_id, allow_patterns=[CONFIG, WEIGHTS]))
-    except (OSError, ValueError) as error:
-        raise SfumatoError(
-            f"'{hub_id}' is no folder here and could not be had from the Hugging Face Hub ({type(error).__name__})",
-            "check the spelling and the network, or download it and name the folder",
-        ) from error
 
 
 def _load_folder(folder: Path, strength: float | None, wanted: Mapping[str, Setting]) -> Anonymizer:

@@ -74,7 +74,7 @@ def doubled(frames: Tensor) -> Tensor:
     """
     if not frames.is_cuda:
         return functional.interpolate(frames, scale_factor=2, mode="bilinear", align_corners=True)
-    # There `interpolate` leaves half precision for full, and takes thrice as long as two matrix products.
+    # There `interpolate` leaves half precision for full, and is slower than two matrix products.
     return doubled_by_products(frames)
 
 

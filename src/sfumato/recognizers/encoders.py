@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
+from sfumato.anonymizers.streaming import resized
 from sfumato.errors import SfumatoError
 from sfumato.recognizers import RECOGNIZERS, level_of, load_weights, make_recognizer
 from sfumato.recognizers.base import IMAGENET, Clip, Pixels, VideoRecognizer
@@ -43,10 +43,8 @@ class Encoder(nn.Module, ABC):
                 f"this encoder takes clips of {frames} frames of 3 colours, not {tuple(video.shape[1:])}",
                 "cut the videos into clips that fit",
             )
-        if video.shape[-2:] != (height, width):
-            resized = F.interpolate(video.flatten(0, 1), (height, width), mode="bilinear", antialias=True)
-            video = resized.clamp(0, 1).unflatten(0, video.shape[:2])
-        return self.encode(video)
+        fitting = resized(video.flatten(0, 1), (height, width)).clamp(0, 1)
+        return self.encode(fitting.unflatten(0, video.shape[:2]))
 
     def train(self, mode: bool = True) -> Encoder:
         """Stays in eval mode: frozen means frozen."""

@@ -7,14 +7,13 @@ numbers only (safetensors, or PyTorch's `weights_only`).
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 from sfumato.errors import SfumatoError
+from sfumato.hub import HUB_ID, download
 from sfumato.recognizers.base import Pixels
 
-HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 NAMED_AT_MOST = 5
 
 
@@ -29,21 +28,9 @@ def local_folder(source: str | Path) -> Path:
         raise SfumatoError(
             f"there is no folder '{source}'", "name the folder of a checkpoint, or a Hugging Face Hub id"
         )
-    folder = _download(str(source), ["*.json", "*.txt", "*.safetensors"])
+    folder = download(str(source), ["*.json", "*.txt", "*.safetensors"])
     # Older checkpoints were never saved as safetensors.
-    return folder if any(folder.glob("model*.safetensors")) else _download(str(source), ["*.bin"])
-
-
-def _download(hub_id: str, patterns: list[str]) -> Path:
-    import huggingface_hub
-
-    try:
-        return Path(huggingface_hub.snapshot_download(hub_id, allow_patterns=patterns))
-    except (OSError, ValueError) as error:
-        raise SfumatoError(
-            f"'{hub_id}' is no folder here and could not be had from the Hugging Face Hub ({type(error).__name__})",
-            "check the spelling and the network, or download it and name the folder",
-        ) from error
+    return folder if any(folder.glob("model*.safetensors")) else download(str(source), ["*.bin"])
 
 
 def read_object(path: Path) -> dict[str, Any]:

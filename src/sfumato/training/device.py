@@ -49,12 +49,8 @@ def keep_freed_memory() -> None:
 
 
 def find_fast_kernels() -> None:
-    """Let cuDNN try its three likeliest kernels for every shape it meets: a training has few shapes and many steps.
-
-    To try all would take longer than many a training of ours.
-    """
+    """Let cuDNN try kernels for every shape it meets: a training has few shapes and many steps."""
     torch.backends.cudnn.benchmark = True
-    torch.backends.cudnn.benchmark_limit = 3
 
 
 def autocast(device: torch.device) -> AbstractContextManager[object]:

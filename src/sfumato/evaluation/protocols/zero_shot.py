@@ -22,7 +22,7 @@ from sfumato.anonymizers.streaming import resized
 from sfumato.datasets.base import Part, VideoDataset
 from sfumato.errors import SfumatoError
 from sfumato.evaluation.exam import Answers, Exam, asked, truth
-from sfumato.evaluation.protocols.known import UTILITY, JudgeConfig, KnownProtocol, Watch
+from sfumato.evaluation.protocols.known import UTILITY, JudgeConfig, KnownProtocol
 from sfumato.recognizers.vlm import VideoLanguageModel, fill_templates, load_vlm
 from sfumato.recognizers.weights import checksum
 from sfumato.training.device import autocast
@@ -39,15 +39,7 @@ class ZeroShotProtocol(KnownProtocol):
 
     name = "zero-shot"
 
-    def __init__(
-        self,
-        dataset: VideoDataset,
-        config: JudgeConfig,
-        *,
-        device: torch.device,
-        folder: Path,
-        watch: Watch | None = None,
-    ) -> None:
+    def __init__(self, dataset: VideoDataset, config: JudgeConfig, **rest: Any) -> None:
         if not config.vlm:
             raise SfumatoError(
                 "zero-shot needs a vision-language model",
@@ -61,7 +53,7 @@ class ZeroShotProtocol(KnownProtocol):
             # Embedded once, and before the model moves: what it makes of them also tells its tokenizer from others.
             self.text = torch.stack([self.vlm.embed_text(sentences) for sentences in prompts])
         self._digest = _digest(self.vlm, self.text)
-        super().__init__(dataset, config, device=device, folder=folder, watch=watch)
+        super().__init__(dataset, config, **rest)
         self.notes.append(
             f"the action is read zero-shot, without any training, by a {self.vlm.summary}; asked: "
             + ", ".join(f"'{template}'" for template in self.templates)
