@@ -36,6 +36,13 @@ def test_what_is_shown_costs_nothing_before_the_utility_model_reads() -> None:
         assert action_loss.grad is None  # f_A is not paid for reading badly
 
 
+def test_what_is_shown_within_the_free_share_costs_nothing() -> None:
+    game = make_game(sparsity_weight=2.0, free_share=0.2)
+    output = torch.full((1, 1, 3, 4, 4), 0.25)
+    assert float(game.shown(output, torch.tensor(0.0))) == pytest.approx(2.0 * 0.05, abs=1e-6)
+    assert float(game.shown(output - 0.1, torch.tensor(0.0))) == 0
+
+
 def test_the_anonymizer_is_as_the_config_asks() -> None:
     narrow = make_frame_network(tiny(levels=2, cell=4, grey=True, anonymizer_norm="group"), 64, 8, 3)
     assert isinstance(narrow, UNet)

@@ -99,6 +99,7 @@ class AdversarialConfig(GameConfig):
     grey: bool = False
     centred: bool = False  # what is drawn in a clip is brought to the middle and to one size
     sparsity_weight: float = setting(0.0, "μ", low=0)  # of the share of the picture that is shown on black
+    free_share: float = setting(0.0, low=0, high=1)  # of a clip's pictures, that costs nothing
     reconstruction_steps: int = setting(500, low=0)
     reconstruction_threshold: float = setting(0.03, "th_A0", low=0)  # L1 per pixel on validation
     reconstruction_rate: float = setting(1e-3, low=0)

@@ -44,14 +44,14 @@ class FrameGame(Game):
         }
 
     def shown(self, output: Tensor, action_loss: Tensor) -> Tensor:
-        """μ times the share of the picture that is shown, at full price only while f_T reads.
+        """μ times what is shown of a clip beyond the share that is free, at full price only while f_T reads.
 
         The price falls to nothing as L_T rises to half the loss of guessing: otherwise black is the quickest way out
         before f_T has learnt anything, and from black there is no way back.
         """
         loss = mean_over_crew({"L_T": action_loss})["L_T"]
         price = (1 - loss / (0.5 * math.log(self.banks.action_count))).clamp(min=0)
-        return price * self.config.sparsity_weight * sparsity(output)
+        return price * self.config.sparsity_weight * sparsity(output, self.config.free_share)
 
     def reconstruction_step(self, step: int) -> Terms:
         """f_A towards identity (eq. 4 and 6)."""
