@@ -121,6 +121,15 @@ def test_every_motion_is_shown_sooner_or_later_and_no_clip_or_person_twice(
     assert not Rehearsal(data, 4, seed=1, device=CPU).draw(2)[0].equal(again)
 
 
+def test_clips_drawn_ahead_are_those_of_their_step() -> None:
+    data = TheatreDataset("small-unseen")
+    one, several = (Rehearsal(data, 4, seed=0, device=CPU) for _ in range(2))
+    several.ahead = 3
+    for step in (0, 1, 5, 4, 6):
+        for ours, theirs in zip(several.draw(step), one.draw(step), strict=True):
+            assert ours.equal(theirs)
+
+
 def test_captions_tell_what_the_clips_show(four_motions: tuple[Motion, ...]) -> None:
     rehearsal = Rehearsal(TheatreDataset("small-unseen"), 4, seed=0, device=CPU)
     motion = torch.tensor([2, 0, 2])

@@ -36,6 +36,7 @@ UNSEEN = {"theatre": "unseen", "theatre:small": "small-unseen"}
 TEMPLATE = f"{SUBJECTS[0]} {{}}"
 WATCHED = 128  # clips a training is watched by
 AT_ONCE = 64  # clips, where nothing is learned
+AHEAD = 8  # steps whose clips a GPU draws at once: drawing is many small kernels, and few clips do not fill it
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,8 @@ class Rehearsal:
         self.world, self.batch = mix(seed, "rehearsal"), batch * current().size
         self.rounds = Rounds(len(self.motions), self.batch, seed=self.world)
         self.show = Show(self.motions, data.shape.height, data.shape.frames, device)
+        self.ahead = AHEAD if device.type == "cuda" else 1
+        self.drawn: tuple[int, Tensor] | None = None  # the first step of those that are drawn, and their clips
 
     def words(self) -> tuple[str, ...]:
         """Every word that is ever said here."""
@@ -71,12 +74,23 @@ class Rehearsal:
 
     def draw(self, step: int) -> tuple[Tensor, Tensor]:
         """This process's clips of that step, uint8 (B, T, 3, H, W) on the device, and their motions (B,) on the CPU."""
-        crew = current()
-        motion = crew.share(self.rounds.rows(step))
-        index = crew.share(torch.arange(step * self.batch, (step + 1) * self.batch)).to(self.device)
-        with torch.no_grad():  # every clip has a person of its own
-            script = write(self.world, index, index, motion.to(self.device), self.motions, self.prevalence)
-            return self.show.draw(script).clips, motion
+        first = step - step % self.ahead
+        if self.drawn is None or self.drawn[0] != first:
+            self.drawn = first, self._draw(range(first, first + self.ahead))
+        motion = self._motions(step)
+        return self.drawn[1].unflatten(0, (self.ahead, -1))[step - first], motion
+
+    def _motions(self, step: int) -> Tensor:
+        return current().share(self.rounds.rows(step))
+
+    @torch.no_grad()
+    def _draw(self, steps: range) -> Tensor:
+        """The clips of those steps, one step after the other."""
+        motion = torch.cat([self._motions(step) for step in steps]).to(self.device)
+        numbers = torch.arange(steps.start * self.batch, steps.stop * self.batch).view(len(steps), -1)
+        index = torch.cat([current().share(row) for row in numbers]).to(self.device)
+        # Every clip has a person of its own.
+        return self.show.draw(write(self.world, index, index, motion, self.motions, self.prevalence)).clips
 
     def captions(self, motion: Tensor, step: int) -> list[str]:
         """What is said about those motions (B,) in that step, all in one way.
