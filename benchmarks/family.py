@@ -6,8 +6,9 @@
         --out benchmarks/results/claims_small.csv
 
 A trials file lists `[[trial]]` tables: a name, a method, perhaps a recipe, and the settings that differ; `[common]` holds
-those that all share. Each trial is trained as `sfumato train` does it and judged as `sfumato judge` does it. A row is written
-as soon as a trial is done, and rows that are there are not done again.
+those that all share. Each trial is trained as `sfumato train` does it and judged as `sfumato judge` does it; one with `strengths`
+is judged at each of these too, without being trained again. A row is written as soon as a trial is done, and rows that are there
+are not done again.
 """
 
 from __future__ import annotations
@@ -76,19 +77,23 @@ def figures(line: Line) -> dict[str, Any]:
     }
 
 
-def about(args: argparse.Namespace, trial: dict[str, Any], seed: int) -> dict[str, Any]:
+Strength = float | None  # None: as it was trained
+Job = tuple[dict[str, Any], int, list[Strength]]  # a trial, a seed, and the strengths at which it is judged
+
+
+def about(args: argparse.Namespace, trial: dict[str, Any], seed: int, strength: Strength) -> dict[str, Any]:
     """What makes a row this row and no other."""
     settings = [*([trial["recipe"]] if "recipe" in trial else []), *settings_of(trial)]
     return {
         "trial": trial["name"], "method": trial["method"], "data": args.name or args.data,
         "judged_on": args.judge_data or "the same", "seed": seed, "judge_epochs": args.epochs,
-        "settings": " ".join(settings),
+        "settings": " ".join(settings), "strength": "" if strength is None else strength,
     }  # fmt: skip
 
 
 def same(row: dict[str, Any], job: dict[str, Any]) -> bool:
     """Whether a row of the table is what would be done."""
-    return all(str(row[key]) == str(value) for key, value in job.items())
+    return all(str(row.get(key, "")) == str(value) for key, value in job.items())
 
 
 class Bench:
@@ -121,26 +126,27 @@ class Bench:
             method.train(config, Stage(self.banks, run, seed, self.device, title=method.name))
         return run
 
-    def row(self, trial: dict[str, Any], seed: int) -> dict[str, Any]:
+    def rows(self, trial: dict[str, Any], seed: int, strengths: list[Strength]) -> Iterator[dict[str, Any]]:
+        """A row for each strength; all but the first find the training done."""
+        return (self.row(trial, seed, strength) for strength in strengths)
+
+    def row(self, trial: dict[str, Any], seed: int, strength: Strength) -> dict[str, Any]:
         started = time.perf_counter()
         run = self.train(trial, seed)
         trained = time.perf_counter()
-        anonymizer = load(run.anonymizer)
+        anonymizer = load(run.anonymizer, strength=strength)
         line = self.judge.line(anonymizer, self.judge.examine(anonymizer), self.raw)
         own = run.read_result()
         # The f_B it was trained against, where there was one, and the labelled attacker, which comes last.
         audit = {"first": own["audit"][0], "labelled": own["audit"][-1]} if own["audit"] else {}
         row = {
-            **about(self.args, trial, seed), **figures(line),
+            **about(self.args, trial, seed, strength), **figures(line),
             **{f"audit_{who}_{key.replace(' ', '_')}": found[key] for who, found in audit.items()
                for key in ("chance", "raw", "in training", "fresh")},
             "shown": own["watched"]["shown"], "train_seconds": trained - started,
             "judge_seconds": time.perf_counter() - trained, "hardware": hardware(self.device), "commit": commit(),
         }  # fmt: skip
         return {key: f"{value:.4g}" if isinstance(value, float) else value for key, value in row.items()}
-
-
-Job = tuple[dict[str, Any], int]  # a trial and a seed
 
 
 def lane(
@@ -151,7 +157,8 @@ def lane(
     if number == 0:
         bench.raw  # noqa: B018
     while (job := jobs.get()) is not None:
-        rows.put(bench.row(*job))
+        for row in bench.rows(*job):
+            rows.put(row)
     rows.put(None)
 
 
@@ -161,7 +168,7 @@ def done(args: argparse.Namespace, todo: list[Job]) -> Iterator[dict[str, Any]]:
         return
     if args.lanes == 1:
         bench = Bench(args)
-        yield from (bench.row(*job) for job in todo)
+        yield from (row for job in todo for row in bench.rows(*job))
         return
     context = mp.get_context("spawn")
     jobs, rows = context.Queue(), context.Queue()
@@ -206,8 +213,12 @@ def main() -> None:
         if not args.only or trial["name"] in args.only
     ]
     rows: list[dict[str, Any]] = list(csv.DictReader(args.out.open())) if args.out.exists() else []
-    every = [(trial, seed) for seed in range(args.seeds) for trial in trials]
-    todo = [job for job in every if not any(same(row, about(args, *job)) for row in rows)]
+    todo: list[Job] = []
+    for trial, seed in ((trial, seed) for seed in range(args.seeds) for trial in trials):
+        strengths = [None, *trial.get("strengths", ())]
+        missing = [at for at in strengths if not any(same(row, about(args, trial, seed, at)) for row in rows)]
+        todo += [(trial, seed, missing)] if missing else []
+    total = len(rows) + sum(len(missing) for _, _, missing in todo)
     args.out.parent.mkdir(parents=True, exist_ok=True)
     for row in done(args, todo):
         rows.append(row)
@@ -215,7 +226,7 @@ def main() -> None:
             writer = csv.DictWriter(file, list(dict.fromkeys(key for row in rows for key in row)), lineterminator="\n")
             writer.writeheader()
             writer.writerows(rows)
-        print(f"{len(rows)} of {len(every)}: {row}", flush=True)
+        print(f"{len(rows)} of {total}: {row}", flush=True)
 
 
 if __name__ == "__main__":
