@@ -6,8 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from sfumato.anonymizers.base import ClipSpec
 from sfumato.anonymizers.placing import SPREAD, recentred
 from sfumato.anonymizers.unet import UNet
+from sfumato.errors import SfumatoError
 
 
 def drawing(*points: tuple[int, int, int], side: int = 20, frames: int = 2) -> Tensor:
@@ -78,11 +80,23 @@ def test_the_gradient_goes_where_the_cells_went() -> None:
     assert clip.grad.sum() == 1
 
 
+def test_a_share_of_the_way() -> None:
+    clip = drawing((0, 2, 3), (1, 6, 3))  # to (6, 10) and (14, 10), as above
+    assert white(recentred(clip, 0.5)) == [[0, 4, 6], [1, 10, 6]]
+    assert torch.equal(recentred(clip, 0.0), clip)
+
+
+def test_what_does_not_know_its_clips_is_not_centred() -> None:
+    with pytest.raises(SfumatoError, match="how long a clip is"):
+        UNet(width=4, centred=1)
+
+
 def test_a_network_that_recentres_shows_its_squares_in_the_middle() -> None:
     torch.manual_seed(0)
     still = UNet(width=4, levels=2, cell=4, grey=True, size=32).eval()
-    centred = UNet(width=4, levels=2, cell=4, grey=True, size=32, frames=2).eval()
+    centred = UNet(width=4, levels=2, cell=4, grey=True, size=32, frames=2, frame_step=3, centred=1).eval()
     centred.load_state_dict(still.state_dict())
+    assert centred.spec == ClipSpec(2, (32, 32), 3, blend=False) and still.spec == ClipSpec(None, (32, 32))
     video = torch.rand(2, 2, 3, 32, 32)
     squares = still(video)[:, :, :1, ::4, ::4]
     assert torch.equal(centred(video)[:, :, :1, ::4, ::4], recentred(squares))

@@ -47,9 +47,8 @@ def test_the_anonymizer_is_as_the_config_asks() -> None:
     narrow = make_frame_network(tiny(levels=2, cell=4, grey=True, anonymizer_norm="group"), 64, 8, 3)
     assert isinstance(narrow, UNet)
     own = {"width": 4, "norm": "group", "levels": 2, "cell": 4, "grey": True, "size": 64}
-    assert narrow.settings() == own | {"frames": 0, "frame_step": 1}
-    centred = make_frame_network(tiny(centred=True), 64, 8, 3)
-    assert centred.spec == ClipSpec(8, (64, 64), 3, blend=False)
+    assert narrow.settings() == own | {"frames": 8, "frame_step": 3, "centred": 0}
+    assert narrow.spec == ClipSpec(None, (64, 64))
     nested = make_frame_network(tiny(anonymizer="unet++", width=16), 32, 8, 3)
     assert isinstance(nested, UNetPlusPlus)
     assert nested.settings()["width"] == 0.25 and nested.settings()["size"] == 32

@@ -15,11 +15,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sfumato.anonymizers.base import Anonymizer, ClipSpec
+from sfumato.anonymizers.base import Anonymizer, ClipSpec, Knob
 from sfumato.anonymizers.placing import recentred
 from sfumato.anonymizers.settings import require_least
 from sfumato.errors import SfumatoError
 
+CENTRED = Knob(
+    "centred", 0.0, low=0.0, high=1.0, summary="how far a clip's drawing is brought to the middle and one size"
+)
 STRIDE = 16  # four halvings: the networks' deepest features have a sixteenth of the sides
 
 
@@ -84,29 +87,37 @@ class FrameNetwork(Anonymizer):
 
     Frames whose sides 16 does not divide are filled up with their border pixels and cut back. size: the side of the
     frames it is trained on, to which a video is brought when it is anonymized; 0 takes frames as they come, and then
-    cells keep their pixels, so that a larger frame carries more. frames: what it draws is brought to the middle and to one
-    size, over so many frames together, every `frame_step`-th of a video; 0 leaves all where it is, and then each frame is
-    seen alone. The weights fix every setting: there is no knob.
+    cells keep their pixels, so that a larger frame carries more. frames: of the clips it is trained on, every
+    `frame_step`-th of a video. centred: how far the drawing of such a clip is brought to the middle and to one size; at 0 all
+    stays where it is, and each frame is seen alone.
     """
 
     needs_weights = True
+    knobs = (CENTRED,)
 
-    def __init__(self, levels: int, cell: int, grey: bool, size: int, frames: int, frame_step: int) -> None:
+    def __init__(
+        self, levels: int, cell: int, grey: bool, size: int, frames: int, frame_step: int, centred: float
+    ) -> None:
         super().__init__()
         require_least({"frames": 0}, frames=frames, frame_step=frame_step)
         if size < 0:
             raise SfumatoError(f"size = {size} is no side of a frame", "use pixels such as 112, or 0 for any size")
         self.bottleneck = Bottleneck(levels, cell, grey)
-        self.size = size
+        self.size, self.frames, self.frame_step, self.centred = size, frames, frame_step, CENTRED.check(centred)
+        if centred and not frames:
+            raise SfumatoError(
+                "these weights do not say how long a clip is, so nothing can be centred in it", "leave centred at 0"
+            )
+        sides = (size, size) if size else None
         # A drawing that fades into another one, placed otherwise, would be seen twice.
-        self.spec = ClipSpec(frames or None, (size, size) if size else None, frame_step, blend=not frames)
+        self.spec = ClipSpec(frames, sides, frame_step, blend=False) if centred else ClipSpec(None, sides)
 
     def settings(self) -> dict[str, float | int | str | bool]:
         """What every frame network takes; each adds its own."""
-        narrow, spec = self.bottleneck, self.spec
+        narrow = self.bottleneck
         return {
             "levels": narrow.levels, "cell": narrow.cell, "grey": narrow.grey, "size": self.size,
-            "frames": spec.length or 0, "frame_step": spec.frame_step,
+            "frames": self.frames, "frame_step": self.frame_step, "centred": self.centred,
         }  # fmt: skip
 
     @abstractmethod
@@ -121,7 +132,7 @@ class FrameNetwork(Anonymizer):
         logits = self.logits(frames.contiguous(memory_format=torch.channels_last))[..., :height, :width]
         # In half precision a cell's mean and a sigmoid near 1 would be coarse.
         cells = self.bottleneck.draw(logits.float()).unflatten(0, video.shape[:2])
-        if self.spec.length:
-            cells = recentred(cells)
+        if self.centred:
+            cells = recentred(cells, self.centred)
         pictures = self.bottleneck.show(cells.flatten(0, 1), height, width)
         return pictures.to(video.dtype).unflatten(0, video.shape[:2])

@@ -12,13 +12,12 @@ from torch import Tensor
 SPREAD = 0.2  # the standard deviation that a drawing gets along each axis, as a share of the picture's side
 
 
-def recentred(cells: Tensor) -> Tensor:
+def recentred(cells: Tensor, far: float = 1.0) -> Tensor:
     """Each clip's drawing, moved and stretched along both axes so that all have the same middle and the same spread.
 
     cells: (B, T, C, h, w), 0 where nothing is drawn; the same comes back. What is bright counts, over all frames together:
     motion within a clip stays. Cells are carried, none is copied: a picture that grows gets gaps, not larger squares. Where
-    several meet the brightest is seen; what would leave the picture stops at its border. The gradient goes the way the cells
-    went.
+    several meet the brightest is seen; what would leave the picture stops at its border. far: how much of their way they go.
 
     >>> clip = torch.zeros(1, 2, 1, 5, 5)
     >>> clip[0, 0, 0, 0, 0] = clip[0, 1, 0, 2, 2] = 1
@@ -27,11 +26,11 @@ def recentred(cells: Tensor) -> Tensor:
     """
     with torch.no_grad():
         weight = cells.float().sum(2)
-        rows, columns = (_places(weight.sum(other)) for other in ((1, 3), (1, 2)))
+        rows, columns = (_places(weight.sum(other), far) for other in ((1, 3), (1, 2)))
     return _carried(_carried(cells, rows[:, None, None, :, None], -2), columns[:, None, None, None, :], -1)
 
 
-def _places(weight: Tensor) -> Tensor:
+def _places(weight: Tensor, far: float) -> Tensor:
     """Where each row goes: (B, side), how much is drawn in it, to int64 (B, side)."""
     side = weight.shape[1]
     at = torch.arange(side, device=weight.device)
@@ -40,7 +39,7 @@ def _places(weight: Tensor) -> Tensor:
     # At least one cell: a single point has no spread, and what is no larger cannot be told from it.
     spread = (share * (at - middle).square()).sum(1, keepdim=True).sqrt().clamp(min=1)
     place = (side - 1) / 2 + (at - middle) * (SPREAD * side / spread)
-    return place.round().clamp(0, side - 1).long()
+    return (at + far * (place - at)).round().clamp(0, side - 1).long()
 
 
 def _carried(cells: Tensor, places: Tensor, axis: int) -> Tensor:

@@ -97,7 +97,6 @@ class AdversarialConfig(GameConfig):
     levels: int = setting(0, low=0)  # values a pixel can have; 0: any
     cell: int = setting(1, low=1)  # pixels of a side shown as one
     grey: bool = False
-    centred: bool = False  # what is drawn in a clip is brought to the middle and to one size
     sparsity_weight: float = setting(0.0, "μ", low=0)  # of the share of the picture that is shown on black
     free_share: float = setting(0.0, low=0, high=1)  # of a clip's pictures, that costs nothing
     reconstruction_steps: int = setting(500, low=0)

@@ -81,9 +81,10 @@ class FrameGame(Game):
 
 def make_frame_network(config: AdversarialConfig, size: int, frames: int, step: int) -> UNet | UNetPlusPlus:
     """f_A as the config asks for, weights at random, for clips of so many frames, `step` of the video apart."""
-    bounds: dict[str, Any] = {"levels": config.levels, "cell": config.cell, "grey": config.grey, "size": size}
-    if config.centred:
-        bounds |= {"frames": frames, "frame_step": step}
+    bounds: dict[str, Any] = {
+        "levels": config.levels, "cell": config.cell, "grey": config.grey, "size": size, "frames": frames,
+        "frame_step": step,
+    }  # fmt: skip
     if config.anonymizer == "unet":
         return UNet(width=config.width, norm=config.anonymizer_norm, **bounds)
     return UNetPlusPlus(width=config.width / 64, norm=config.anonymizer_norm, **bounds)
