@@ -1,17 +1,36 @@
-"""Data sets by name: `theatre`, `theatre:small`, `manifest:PATH/index.csv`, `folder:PATH`. All yield the same Sample."""
+"""Data sets by name: `theatre`, `theatre:small`, `manifest:PATH/index.csv`, `folder:PATH`, and the papers' own, such as
+`ucf101:PATH`. All yield the same Sample."""
 
 from __future__ import annotations
 
 from sfumato.datasets.base import Clips, ClipShape, Labels, VideoDataset
+from sfumato.datasets.casia_b import CASIABDataset
+from sfumato.datasets.celebv_hq import CelebVHQDataset
 from sfumato.datasets.folder import FolderDataset
+from sfumato.datasets.hmdb51 import HMDB51Dataset
+from sfumato.datasets.kinetics400 import Kinetics400Dataset
+from sfumato.datasets.kth import KTHDataset
+from sfumato.datasets.listed import ListedDataset
+from sfumato.datasets.lsa64 import LSA64Dataset
 from sfumato.datasets.manifest import ManifestDataset
+from sfumato.datasets.ntu60 import NTU60Dataset
+from sfumato.datasets.p_hvu import PHVUDataset
+from sfumato.datasets.pa_hmdb51 import PAHMDB51Dataset
 from sfumato.datasets.sample import AttributeSpec, Sample, Segment
+from sfumato.datasets.shards import ShardDataset
 from sfumato.datasets.theatre import PRESETS, TheatreDataset
+from sfumato.datasets.thumos14 import THUMOS14Dataset
+from sfumato.datasets.toyota_smarthome import ToyotaSmarthomeDataset
+from sfumato.datasets.ucf101 import UCF101Dataset
+from sfumato.datasets.ucf_crime import UCFCrimeDataset
+from sfumato.datasets.vispr import VISPRDataset
+from sfumato.datasets.vp import VPHMDB51Dataset, VPUCF101Dataset
 from sfumato.errors import SfumatoError
 from sfumato.registry import Registry
 
 __all__ = [
     "DATASETS",
+    "LISTED",
     "AttributeSpec",
     "ClipShape",
     "Clips",
@@ -20,6 +39,7 @@ __all__ = [
     "Segment",
     "VideoDataset",
     "open_dataset",
+    "reads_files",
 ]
 
 DATASETS: Registry[VideoDataset] = Registry("data set")
@@ -28,18 +48,42 @@ for _preset in PRESETS:
     DATASETS.add(_name, TheatreDataset(_preset).summary, lambda preset=_preset: TheatreDataset(preset))
 DATASETS.add("manifest:PATH/index.csv", "your own videos, listed in a CSV file", ManifestDataset)
 DATASETS.add("folder:PATH", "your own videos, one folder per action", FolderDataset)
+DATASETS.add("shards:PATH", "videos packed by `sfumato data prepare --shards`", ShardDataset)
+
+# The papers' data sets, by name.
+LISTED: dict[str, type[ListedDataset]] = {
+    dataset.kind: dataset
+    for dataset in (
+        UCF101Dataset, HMDB51Dataset, VPUCF101Dataset, VPHMDB51Dataset, PAHMDB51Dataset, VISPRDataset, PHVUDataset,
+        Kinetics400Dataset, THUMOS14Dataset, UCFCrimeDataset, NTU60Dataset, ToyotaSmarthomeDataset, CASIABDataset,
+        CelebVHQDataset, KTHDataset, LSA64Dataset,
+    )
+}  # fmt: skip
+for _dataset in LISTED.values():
+    DATASETS.add(f"{_dataset.kind}:PATH", _dataset.described, _dataset)
+_FROM_FILES: dict[str, type[ManifestDataset] | type[FolderDataset] | type[ListedDataset] | type[ShardDataset]] = {
+    "manifest": ManifestDataset, "folder": FolderDataset, "shards": ShardDataset, **LISTED,
+}  # fmt: skip
+
+
+def reads_files(name: str) -> bool:
+    """Whether a data set of that name is made of files, as those of the theatre are not.
+
+    >>> reads_files("ucf101:data/ucf101")
+    True
+    """
+    return name.partition(":")[0] in _FROM_FILES
 
 
 def open_dataset(name: str, *, strict: bool = False) -> VideoDataset:
-    """The data set of that name; bad rows of a user's own data are left out and listed, or stop it (`strict`).
+    """The data set of that name; bad rows and files are left out and listed, or stop it (`strict`).
 
     >>> open_dataset("theatre:small").shape.frames
     8
     """
     kind, _, rest = name.partition(":")
-    files = {"manifest": ManifestDataset, "folder": FolderDataset}
-    if kind in files:
+    if kind in _FROM_FILES:
         if not rest:
             raise SfumatoError(f"'{name}' names no path", f"write {kind}:PATH")
-        return files[kind](rest, strict=strict)
+        return _FROM_FILES[kind](rest, strict=strict)
     return DATASETS.make(name)

@@ -112,6 +112,10 @@ class VideoDataset(ABC):
         """The number in its source video of every frame of those clips (one view each), (N, T) int64."""
         return torch.arange(self.shape.frames).expand(len(indices), -1)
 
+    def recordings(self, indices: Tensor) -> Tensor:
+        """Which recording each of those clips was cut from, (N,) int64, equal for the same one; else each its own."""
+        return indices
+
     @abstractmethod
     def fingerprint(self) -> str:
         """What identifies the clips and their labels: results computed under another fingerprint are not reused.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,25 +13,55 @@ import torch
 from torch import Tensor
 
 from sfumato.datasets.base import Clips, ClipShape, Labels, Part, Progress, SplitBy, VideoDataset
-from sfumato.datasets.sample import AttributeSpec, Sample
+from sfumato.datasets.clip_cache import read_clip
+from sfumato.datasets.probed import ProbeIndex
+from sfumato.datasets.sample import AttributeSpec, Sample, Segment
 from sfumato.errors import SfumatoError
-from sfumato.video import clip_indices, count_frames, probe, read_clip, read_frames
+from sfumato.video import clip_indices, count_frames, probe, read_frames
 
 
-@dataclass
+class Tags(Mapping[str, str]):
+    """Of a vocabulary, "yes" for those names that a video has and "no" for all others: thousands of names cost nothing.
+
+    >>> Tags(("ball", "car"), {"car"})["ball"]
+    'no'
+    """
+
+    __slots__ = ("names", "yes")
+
+    def __init__(self, names: Sequence[str], yes: Set[str]) -> None:
+        self.names, self.yes = names, yes
+
+    def __getitem__(self, name: str) -> str:
+        return "yes" if name in self.yes else "no"
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+@dataclass(slots=True)
 class Row:
     """One video file and what is known about it. `where` names its place in the list, for messages.
 
-    attributes: the same names in every row, private or not; an empty value is an unknown one.
+    attributes: the same names in every row, private or not; an empty value is an unknown one. group: what it was cut
+    from (a recording, a film), where that is known: one group belongs into one part of a split. segments, anomalies: of
+    an untrimmed video, in its frames. frames, rate (per second): known once the file was looked into.
     """
 
     path: Path
     where: str
     action: str
     person: str = ""
-    attributes: dict[str, str] = field(default_factory=dict)
+    attributes: Mapping[str, str] = field(default_factory=dict)
     split: dict[SplitBy, str] = field(default_factory=dict)
     frames: int = 0
+    group: str = ""
+    rate: float = 0.0
+    segments: tuple[Segment, ...] = ()
+    anomalies: tuple[Segment, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -53,6 +83,32 @@ def automatic_split(key: str) -> Part:
     return "train" if share < 0.70 else "val" if share < 0.85 else "test"
 
 
+def label_rows(
+    rows: Sequence[Row], actions: Sequence[str], persons: Sequence[str], attributes: Sequence[AttributeSpec]
+) -> Labels:
+    """What those rows say, as indices into the names given; -1 where they say nothing.
+
+    >>> label_rows([Row(Path("a.mp4"), "line 2", "wave")], ["bow", "wave"], [], []).action
+    tensor([1])
+    """
+    action, person = ({name: i for i, name in enumerate(names)} for names in (actions, persons))
+    column = {spec.name: i for i, spec in enumerate(attributes)}
+    codes = [{value: i for i, value in enumerate(spec.values)} for spec in attributes]
+    values = torch.full((len(rows), len(attributes)), -1)
+    for n, row in enumerate(rows):
+        if isinstance(row.attributes, Tags):
+            values[n] = 0
+            values[n, [column[name] for name in row.attributes.yes if name in column]] = 1
+        elif attributes:
+            told = [code.get(row.attributes[a.name], -1) for a, code in zip(attributes, codes, strict=True)]
+            values[n] = torch.tensor(told)
+    return Labels(
+        torch.tensor([action.get(row.action, -1) for row in rows], dtype=torch.int64),
+        torch.tensor([person.get(row.person, -1) for row in rows], dtype=torch.int64),
+        values,
+    )
+
+
 class FileDataset(VideoDataset):
     """Rows of files as a data set. Bad rows are left out and listed in `problems`; `strict` stops at the first."""
 
@@ -63,24 +119,32 @@ class FileDataset(VideoDataset):
         self, name: str, rows: Sequence[Row], attributes: Sequence[str], sampling: Sampling, *, strict: bool,
         problems: list[str],
     ) -> None:  # fmt: skip
-        self.name, self.sampling, self.problems = name, sampling, problems
+        self.name, self.sampling, self.problems, self.strict = name, sampling, problems, strict
         self.summary = f"{len(rows)} video files"
         self.shape = ClipShape(sampling.frames, sampling.size, sampling.size)
         self.rows = self._usable(rows, strict)
         if not self.rows:
             first = f" (first: {problems[0]})" if problems else ""
             raise SfumatoError(f"{name} has no usable video{first}", "mend the rows and run again")
-        self.actions = tuple(sorted({r.action for r in self.rows}))
+        self.actions = tuple(sorted({r.action for r in self.rows} - {""}))
         self.persons = tuple(sorted({r.person for r in self.rows} - {""}, key=_natural))
-        values = {a: tuple(sorted({r.attributes[a] for r in self.rows} - {""})) for a in self.rows[0].attributes}
-        self._labelled = {a: AttributeSpec(a, v) for a, v in values.items() if len(v) > 1}
+        self._labelled = self._specs()
         self.attributes = tuple(self._labelled[a] for a in dict.fromkeys(attributes) if a in self._labelled)
         self._check_splits()
 
+    def _specs(self) -> dict[str, AttributeSpec]:
+        """Every attribute with the values that occur; one that is the same everywhere tells nothing."""
+        values = {a: tuple(sorted({r.attributes[a] for r in self.rows} - {""})) for a in self.rows[0].attributes}
+        return {a: AttributeSpec(a, v) for a, v in values.items() if len(v) > 1}
+
     def _usable(self, rows: Sequence[Row], strict: bool) -> list[Row]:
         """Those whose file can be read and is long enough."""
+        index = ProbeIndex(self.name, len(rows))
+        unseen = [row for row in rows if not index.recall(row)]
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            errors = list(pool.map(self._look_into, rows))
+            wrong = {id(row): error for row, error in zip(unseen, pool.map(self._wrong_with, unseen), strict=True)}
+        index.add([row for row in unseen if not wrong[id(row)]])
+        errors = [wrong.get(id(row)) or self._too_short(row) for row in rows]
         for row, error in zip(rows, errors, strict=True):
             if error and strict:
                 raise SfumatoError(f"{row.where}: {error.what}", error.next_step or "mend it, or run without --strict")
@@ -88,12 +152,20 @@ class FileDataset(VideoDataset):
                 self.problems.append(f"{row.where}: {error}")
         return [row for row, error in zip(rows, errors, strict=True) if error is None]
 
-    def _look_into(self, row: Row) -> SfumatoError | None:
-        """Count the file's frames, or say what is wrong with it; the header tells, one frame is decoded."""
+    @classmethod
+    def look_into(cls, row: Row) -> None:
+        """Find the file's frames and rate, or raise what is wrong with it; the header tells, one frame is decoded."""
+        info = probe(row.path)
+        row.frames, row.rate = info.frames or count_frames(row.path), float(info.fps)
+
+    def _wrong_with(self, row: Row) -> SfumatoError | None:
         try:
-            row.frames = probe(row.path).frames or count_frames(row.path)
+            self.look_into(row)
         except SfumatoError as error:
             return error
+        return None
+
+    def _too_short(self, row: Row) -> SfumatoError | None:
         needed = (self.sampling.frames - 1) * (self.sampling.skip or 1) + 1
         if row.frames >= needed:
             return None
@@ -118,14 +190,7 @@ class FileDataset(VideoDataset):
 
     def labels(self, indices: Tensor) -> Labels:
         rows = [self.rows[i] for i in indices.tolist()]
-        persons = {p: i for i, p in enumerate(self.persons)}
-        codes = [{"": -1} | {value: i for i, value in enumerate(a.values)} for a in self.attributes]
-        values = [[code[r.attributes[a.name]] for a, code in zip(self.attributes, codes, strict=True)] for r in rows]
-        return Labels(
-            torch.tensor([self.actions.index(r.action) for r in rows]),
-            torch.tensor([persons.get(r.person, -1) for r in rows]),
-            torch.tensor(values, dtype=torch.int64).view(len(rows), len(self.attributes)),
-        )
+        return label_rows(rows, self.actions, self.persons, self.attributes)
 
     def labelled(self) -> tuple[AttributeSpec, ...]:
         return tuple(self._labelled.values())
@@ -149,8 +214,11 @@ class FileDataset(VideoDataset):
 
         try:
             return read()
-        except SfumatoError:  # the header promised more than the file holds: count what can really be read
-            row.frames = sum(1 for _ in read_frames(row.path, warn=self.problems.append))
+        except SfumatoError as error:  # the header promised more than the file holds: count what can really be read
+            if self.strict:
+                raise SfumatoError(f"{row.where}: {error.what}", "copy it again, or run without --strict") from error
+            self.problems.append(f"{row.where}: {error.what}")
+            row.frames = sum(1 for _ in read_frames(row.path, warn=lambda _: None))
             return read()
 
     def clips(
@@ -166,18 +234,30 @@ class FileDataset(VideoDataset):
                     progress(n + 1, len(indices))
         return Clips(pixels, None)
 
+    def recordings(self, indices: Tensor) -> Tensor:
+        first: dict[str, int] = {}
+        every = [first.setdefault(row.group, i) if row.group else i for i, row in enumerate(self.rows)]
+        return torch.tensor(every, dtype=torch.int64)[indices]
+
     def fingerprint(self) -> str:
         def told(row: Row) -> tuple[object, ...]:
-            file, values = row.path.stat(), {a.name: row.attributes[a.name] for a in self.attributes}
-            return str(row.path), file.st_size, file.st_mtime_ns, row.action, row.person, values, row.split
+            file, values = row.path.stat(), self._values(row)
+            return str(row.path), file.st_size, file.st_mtime_ns, row.action, row.person, values, row.split, row.group
 
         about = (self.sampling, [told(row) for row in self.rows])
         return hashlib.sha256(repr(about).encode()).hexdigest()
 
+    def _values(self, row: Row) -> object:
+        """What a row says about the private attributes, for the fingerprint."""
+        return {a.name: row.attributes[a.name] for a in self.attributes}
+
     def sample(self, index: int) -> Sample:
         row, labels = self.rows[index], self.labels(torch.tensor([index]))
         named = {a.name: int(v) for a, v in zip(self.attributes, labels.attributes[0], strict=True) if v >= 0}
-        return Sample(self._clip(row, 1)[0], int(labels.action), int(labels.person), str(row.path), named)
+        return Sample(
+            self._clip(row, 1)[0], int(labels.action), int(labels.person), str(row.path), named,
+            segments=row.segments, anomalies=row.anomalies,
+        )  # fmt: skip
 
 
 def _natural(text: str) -> tuple[int, str]:

@@ -1,8 +1,8 @@
 """`manifest:PATH/index.csv`: a user's own videos, one row each, columns taken by name.
 
-`path` and `action` are needed; `person`, `split_person` and `split_clip` (or `split_repetition`, `split`) are used where
-they are there. Every other column with 2 to 20 values is a private attribute, unless it only describes the file; who asks
-about an attribute by name (`about`) finds every other column.
+`path` and `action` are needed; `person`, `recording` (the same for clips cut from one), `split_person` and `split_clip` (or
+`split_repetition`, `split`) are used where they are there. Every other column with 2 to 20 values is a private attribute,
+unless it only describes the file; who asks about an attribute by name (`about`) finds every other column.
 Options follow a question mark: `manifest:index.csv?action=sign&attributes=long_hair,facial_hair&frames=16&size=112&skip=2`.
 """
 
@@ -23,6 +23,7 @@ _DESCRIBES_THE_FILE = {
     "path",
     "action",
     "person",
+    "recording",
     "frames",
     "width",
     "height",
@@ -120,7 +121,8 @@ class ManifestDataset(FileDataset):
             problems.append(f"{where}: {wrong}")
             return None
         told = {column: line.get(column, "") for column in kept}
-        return Row(file, where, line[names["action"]], line.get(names["person"], "") or "", told, splits)
+        person, recording = line.get(names["person"], ""), line.get("recording", "")
+        return Row(file, where, line[names["action"]], person, told, splits, group=recording)
 
 
 def _read(table: Path) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
@@ -161,9 +163,9 @@ def _attribute_columns(
 
 
 def _split_of(line: dict[str, str], by: SplitBy, header: list[str], names: dict[str, str]) -> str:
-    """The part a row belongs to: by its column, else by the hash of its person or path."""
+    """The part a row belongs to: by its column, else by the hash of its person, recording or path."""
     for column in _SPLIT_COLUMNS[by]:
         if column in header:
             return line.get(column, "")
-    person = line.get(names["person"], "")
-    return automatic_split(person if by == "person" and person else line.get(names["path"], ""))
+    person = line.get(names["person"], "") if by == "person" else ""
+    return automatic_split(person or line.get("recording", "") or line.get(names["path"], ""))
