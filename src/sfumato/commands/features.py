@@ -14,6 +14,7 @@ from sfumato.errors import SfumatoError
 from sfumato.recognizers.encoders import Encoder, load_encoder
 from sfumato.training.device import pick_device
 from sfumato.training.extraction import describe, extract, extract_items, files
+from sfumato.training.feature_data import SCREENPLAY, Screenplays
 from sfumato.video import find_videos
 
 
@@ -66,12 +67,14 @@ def _from_videos(
 
 
 def _from_data(encoder: Encoder, name: str, writer: FeatureWriter, device: torch.device, batch: int) -> None:
+    if name.startswith(SCREENPLAY):
+        with bars() as progress:
+            task = progress.add_task(name, total=None, status="")
+            Screenplays(name).extract(
+                encoder, writer, device, lambda done, total: progress.update(task, completed=done, total=total)
+            )
+        return
     dataset = open_dataset(name)
-    if dataset.shape.frames != encoder.clip[0]:
-        raise SfumatoError(
-            f"the clips of {name} have {dataset.shape.frames} frames, and the encoder takes {encoder.clip[0]}",
-            "choose another encoder or other clips (such as manifest:index.csv?frames=16)",
-        )
     with bars() as progress:
         task = progress.add_task(name, total=len(dataset), status="")
         extract_items(

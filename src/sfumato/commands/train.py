@@ -26,6 +26,7 @@ from sfumato.training.captions import UNSEEN, CaptionConfig, train_captions, wei
 from sfumato.training.contest import Stage
 from sfumato.training.dealing import Banks
 from sfumato.training.device import hardware, pick_device
+from sfumato.training.feature_data import FEATURES, FeatureStage
 from sfumato.training.options import load_options, read_recipe, to_dict
 from sfumato.training.phases import Progress
 from sfumato.training.processes import current, device_of, launch
@@ -33,6 +34,7 @@ from sfumato.training.run import RunFolder
 
 VLM = "vlm"  # no method, for it trains no anonymizer: the small vision-language model, taught by captions
 WATCHED = 128  # clips a training is watched by
+DRAWN_PEOPLE = "It was made on drawn people: about real video it has shown nothing."
 
 
 @dataclass(frozen=True)
@@ -103,15 +105,28 @@ def carry_out(order: Order) -> None:
     method = find_method(order.method)
     with bars() if current().main else nullcontext() as shown:
         screen = Screen(shown)
+        progress = Progress(screen.phase, screen.step, screen.note)
+        if method.on_features:
+            with _enough_memory():
+                method.train(method.config(**order.config), _feature_stage(order, device, screen, progress))
+            return
         stage = Stage(
             load_banks(order.data, order.privacy_data, device, screen.loading), RunFolder(order.folder), order.seed, device,
-            Progress(screen.phase, screen.step, screen.note), title=order.method,
+            progress, title=order.method,
         )  # fmt: skip
         if current().main:
             stage.run.pin("clips", stage.banks.fingerprint)
         screen.clips_per_step(int(order.config["batch"]) * current().size, len(stage.banks.action))
         with _enough_memory():
             method.train(method.config(**order.config), stage)
+
+
+def _feature_stage(order: Order, device: torch.device, screen: Screen, progress: Progress) -> FeatureStage:
+    """Data by name: whether it must be encoded first, the method finds out."""
+    return FeatureStage(
+        order.data, order.privacy_data, RunFolder(order.folder), order.seed, device, progress, title=order.method,
+        loading=screen.loading, counting=screen.clips_per_step,
+    )  # fmt: skip
 
 
 def teach_captions(order: Order) -> None:
@@ -142,6 +157,9 @@ def load_banks(data: str, privacy_data: str, device: torch.device, progress: Loa
     >>> load_banks("theatre:small", "theatre:small", torch.device("cpu")).action_count
     10
     """
+    for name in (data, privacy_data):
+        if name.startswith(FEATURES):
+            raise SfumatoError(f"'{name}' are features, and this method learns from videos", "train splavu on them")
     action = open_dataset(data)
     privacy = action if privacy_data == data else open_dataset(privacy_data)
 
@@ -219,6 +237,9 @@ def show_run(run: RunFolder) -> None:
         _show_vlm(run, result["zero_shot"])
         return
     say(f"anonymizer: {run.anonymizer}")
+    if "features" in result:
+        _show_adapter(result)
+        return
     if watched["action"] is not None:
         say(f"action on new people, by the f_T it was trained with: {_percent(watched['action'])}")
     about = run.about()
@@ -234,7 +255,7 @@ def show_run(run: RunFolder) -> None:
             "What a fresh attacker reads is what counts, and only where it can read raw video; the judge's may read more."
         )
     if str(about["data"]).startswith("theatre"):
-        say("It was made on drawn people: about real video it has shown nothing.")
+        say(DRAWN_PEOPLE)
     say(f"judge it: {shlex.join(['sfumato', 'judge', str(run.anonymizer), '--data', about['data']])}")
 
 
@@ -247,6 +268,25 @@ def _show_vlm(run: RunFolder, found: dict[str, Any]) -> None:
     )
     told = ["judge", "ANONYMIZER", "--protocol", "zero-shot", "--vlm", str(where), "--data", f"theatre:{UNSEEN[data]}"]
     say(f"judge with it: {shlex.join(['sfumato', *told])}")
+
+
+def _show_adapter(result: dict[str, Any]) -> None:
+    """Of an anonymizer of features."""
+    watched, raw, features = result["watched"], result["raw"], result["features"]
+    trained = sum(result["parameters"].values())
+    say(
+        f"for features of '{features['encoder']}', {features['width']} wide; {trained / 1e6:.2f} M parameters were trained"
+    )
+    if watched["action"] is not None:
+        say(f"action on new people, by the head it was trained with: {_percent(watched['action'])}")
+    if raw:
+        say(
+            f"static clips that find the other one of their video: {_percent(watched['pairs found'])}, "
+            f"in raw features {_percent(raw['pairs found'])}, by guessing {_percent(raw['guessing'])}"
+        )
+    say("What an attacker reads from these features has not been asked: no number here is a judgement.")
+    if result["drawn"]:
+        say(DRAWN_PEOPLE)
 
 
 def _percent(share: float | None) -> str:

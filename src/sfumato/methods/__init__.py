@@ -13,11 +13,15 @@ __all__ = ["METHODS", "Method", "find_method"]
 
 @dataclass(frozen=True)
 class Method:
-    """A config and a training that takes it: `train(config, stage)` leaves f_A in the stage's run folder."""
+    """A config and a training that takes it: `train(config, stage)` leaves f_A in the stage's run folder.
+
+    on_features: f_A anonymizes features, and the stage is a `FeatureStage`, with data by name, instead of banks of clips.
+    """
 
     name: str
     config: type[Any]
     train: Callable[[Any, Any], dict[str, Any]]
+    on_features: bool = False
 
 
 def _spact() -> Method:
@@ -62,6 +66,13 @@ def _laf() -> Method:
     return Method("laf", LaFConfig, train)
 
 
+def _splavu() -> Method:
+    from sfumato.methods.splavu.config import SPLAVUConfig
+    from sfumato.methods.splavu.train import train
+
+    return Method("splavu", SPLAVUConfig, train, on_features=True)
+
+
 METHODS: Registry[Method] = Registry("method")
 METHODS.add("spact", "adversary without privacy labels: frames of one video must not find each other", _spact)
 METHODS.add("vita", "adversary that is told the privacy labels, restarted and in an ensemble", _vita)
@@ -71,6 +82,7 @@ METHODS.add(
     "stprivacy", "tubelets that no action needs are dropped, the others repainted against an adversary", _stprivacy
 )
 METHODS.add("laf", "no labels, no adversary: look different while a frozen vision-language model sees the same", _laf)
+METHODS.add("splavu", "features instead of pixels: an adapter behind a frozen encoder, for every task at once", _splavu)
 
 
 def find_method(name: str) -> Method:

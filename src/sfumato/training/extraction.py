@@ -10,8 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sfumato.datasets.annotations import add_annotations, annotate_items
 from sfumato.datasets.base import VideoDataset
 from sfumato.datasets.feature_store import FeatureWriter, Manifest
+from sfumato.errors import SfumatoError
 from sfumato.recognizers.encoders import Encoder, static_clips
 from sfumato.training.device import autocast
 from sfumato.video import read_frames
@@ -79,12 +81,22 @@ def static_frames(frames: int, count: int) -> list[int]:
 
 def clips_of_file(path: Path, length: int, step: int) -> Iterator[Clip]:
     """All clips of a video file that do not overlap; the last one is filled up with the last frame."""
+    pictures = (torch.from_numpy(np.ascontiguousarray(frame)).permute(2, 0, 1) for frame in read_frames(path))
+    return cut(pictures, length, step)
+
+
+def cut(video: Iterable[Tensor], length: int, step: int) -> Iterator[Clip]:
+    """Frames, uint8 (3, H, W) each, as clips side by side, of every `step`-th frame; the last is filled up with its last.
+
+    >>> [start for start, _ in cut(torch.zeros(20, 3, 8, 8), length=4, step=2)]
+    [0, 8, 16]
+    """
     frames: list[Tensor] = []
     start = 0
-    for number, frame in enumerate(read_frames(path)):
+    for number, frame in enumerate(video):
         if number % step:
             continue
-        frames.append(torch.from_numpy(np.ascontiguousarray(frame)).permute(2, 0, 1))
+        frames.append(frame)
         if len(frames) == length:
             yield start, torch.stack(frames)
             frames, start = [], number + step
@@ -102,13 +114,23 @@ def extract_items(
     encoder: Encoder, dataset: VideoDataset, indices: Tensor, writer: FeatureWriter, *, device: torch.device, batch: int = 32,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> int:  # fmt: skip
-    """The clips of a data set that are not in the store yet, each a video of one clip by its number; how many were added."""
-    missing = [index for index in indices.tolist() if item_name(dataset, index) not in writer.done]
+    """The clips of a data set that are not in the store yet, each a video of one clip by its number; how many were added.
+
+    What the data set says of them goes with them: who trains on the features needs no video any more.
+    """
+    if dataset.shape.frames != encoder.clip[0]:
+        raise SfumatoError(
+            f"the clips of {dataset.name} have {dataset.shape.frames} frames, and the encoder takes {encoder.clip[0]}",
+            "choose another encoder or other clips (such as manifest:index.csv?frames=16)",
+        )
+    names = {index: item_name(dataset, index) for index in indices.tolist()}
+    add_annotations(writer.folder, annotate_items(dataset, indices, names))
+    missing = [index for index, name in names.items() if name not in writer.done]
     for first in range(0, len(missing), batch):
         some = missing[first : first + batch]
         pixels = dataset.clips(torch.tensor(some), device=device).pixels[:, 0]
         for index, row in zip(some, encode(encoder, pixels, writer.manifest, device), strict=True):
-            with writer.video(item_name(dataset, index)) as rows:
+            with writer.video(names[index]) as rows:
                 rows.add(0, row)
         progress(first + len(some), len(missing))
     return len(missing)
