@@ -1,9 +1,9 @@
-"""f_E: frozen video encoders, a clip to one vector; published ones through `transformers`, and our own recognizers."""
+"""f_E: frozen video encoders, a clip to one vector; published ones, our own recognizers, and vision-language models."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from sfumato.errors import SfumatoError
 from sfumato.recognizers import RECOGNIZERS, level_of, load_weights, make_recognizer
 from sfumato.recognizers.base import IMAGENET, Clip, Pixels, VideoRecognizer
 from sfumato.recognizers.published import load_model, local_folder, read_object, read_pixels
+from sfumato.recognizers.vlm import VideoLanguageModel, load_vlm
 from sfumato.recognizers.weights import checksum
 
 
@@ -68,7 +69,8 @@ def static_clips(frames: Tensor, length: int) -> Tensor:
 
 
 def load_encoder(source: str) -> Encoder:
-    """`FOLDER` or a Hugging Face Hub id of VideoMAE, V-JEPA 2, TimeSformer or ViViT; `NAME:FILE`, a recognizer with its weights.
+    """`FOLDER` or a Hugging Face Hub id of VideoMAE, V-JEPA 2, TimeSformer or ViViT; `NAME:FILE`, a recognizer with its weights;
+    a vision-language model as `load_vlm` names it.
 
     >>> load_encoder("MCG-NJU/videomae-base").width  # doctest: +SKIP
     768
@@ -78,8 +80,13 @@ def load_encoder(source: str) -> Encoder:
     name, colon, file = source.partition(":")
     if colon and name in RECOGNIZERS:
         return RecognizerEncoder(name, Path(file))
+    if colon and name in ("xclip", "actionclip"):
+        return LanguageEncoder(load_vlm(source))
     folder = local_folder(source)
-    kind = read_object(folder / "config.json").get("model_type")
+    config = read_object(folder / "config.json")
+    kind = config.get("model_type")
+    if "vlm" in config or kind in ("xclip", "clip"):  # of the last two it says how to name them
+        return LanguageEncoder(load_vlm(folder))
     if kind not in FAMILIES:
         raise SfumatoError(f"'{source}' holds a model of type '{kind}'", f"encoders are of type {', '.join(FAMILIES)}")
     return PublishedEncoder(folder, FAMILIES[kind])
@@ -106,6 +113,30 @@ class RecognizerEncoder(Encoder):
     def encode(self, video: Tensor) -> Tensor:
         """What the recognizer's head would see."""
         return self.network.features(video)
+
+
+class LanguageEncoder(Encoder):
+    """The video embedding of a vision-language model, in the space of its sentences.
+
+    X-CLIP's own comparison lets a sentence look at the clip's patches first; here there are none, it is compared as it is.
+
+    >>> LanguageEncoder(load_vlm("runs/vlm")).read(["a person waves"]).shape  # doctest: +SKIP
+    torch.Size([1, 128])
+    """
+
+    def __init__(self, model: VideoLanguageModel) -> None:
+        super().__init__()
+        self.model, self.clip = model.freeze(), model.clip
+        self.width = self.read([""]).shape[1]
+
+    def encode(self, video: Tensor) -> Tensor:
+        """y^video."""
+        return self.model.embed_video(video).video
+
+    @torch.inference_mode()
+    def read(self, sentences: Sequence[str]) -> Tensor:
+        """P sentences to (P, D), comparable with features by their cosine."""
+        return self.model.embed_text(sentences).float().cpu()
 
 
 class Family(NamedTuple):
