@@ -18,7 +18,7 @@ LAYERS = (
     {"video", "theatre", "datasets"},
     {"recognizers", "objectives", "anonymizers"},
     {"training", "methods", "evaluation"},
-    {"report", "commands", "cli", "__main__", "studio", "gateway"},
+    {"report", "commands", "claims", "cli", "__main__", "studio", "gateway"},
 )
 HEIGHT = {room: height for height, layer in enumerate(LAYERS) for room in layer}
 FOR_ALL = {"", "errors", "hub", "registry", "writing"}  # "" is the package itself: its version

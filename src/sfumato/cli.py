@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from sfumato.commands.prepare import prepare
 from sfumato.errors import SfumatoError
 
 if TYPE_CHECKING:
@@ -195,6 +196,42 @@ def benchmark(
 
 
 @app.command()
+def claims(
+    only: Annotated[list[str] | None, typer.Option("--only", help="such as S5; repeat to name several")] = None,
+    run: Annotated[bool, typer.Option("--run", help="train and judge what is missing first")] = False,
+    seeds: Annotated[int, typer.Option(min=1, help="with --run: trainings of every trial; one decides nothing")] = 3,
+    lanes: Annotated[int, typer.Option(min=1, help="with --run: processes side by side on the one device")] = 1,
+    json_file: JsonOption = None,
+    runs: RunsOption = Path("runs/claims"),
+    device: DeviceOption = "auto",
+) -> None:
+    """The papers' claims, each tested: holds, refuted or undecided, with the numbers."""
+    from sfumato.commands.claims import show_claims
+
+    show_claims(only or [], run=run, seeds=seeds, device=device, lanes=lanes, runs=runs, json_file=json_file)
+
+
+@app.command()
+def reproduce(
+    recipe: Annotated[str, typer.Argument(help="a name in recipes/published, or a file", metavar="RECIPE")],
+    data_root: Annotated[Path | None, typer.Option(help="the folder with a folder for each data set")] = None,
+    device: Annotated[
+        str, typer.Option("--device", help="auto, cpu or cuda; to plan for a GPU, its name: a100")
+    ] = "auto",
+    folder: Annotated[Path, typer.Option("--out", help="where trainings are kept and reused from")] = Path(
+        "runs/reproduce"
+    ),
+    json_file: JsonOption = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="show data, steps, time and memory; do nothing")] = False,
+    smoke: Annotated[bool, typer.Option("--smoke", help="every step on generated files, in two minutes")] = False,
+) -> None:
+    """Train and judge as a paper's table was made, and print ours beside the paper's numbers."""
+    from sfumato.commands.reproduce import reproduce as run
+
+    run(recipe, data_root=data_root, device=device, folder=folder, json_file=json_file, dry_run=dry_run, smoke=smoke)
+
+
+@app.command()
 def demo(
     folder: Annotated[Path, typer.Option("--out", help="where the pictures, videos and the report go")] = Path("demo"),
     device: DeviceOption = "cpu",
@@ -232,6 +269,78 @@ def extract_command(
     from sfumato.commands.features import extract_features
 
     extract_features(sources, encoder, output, static=static, frame_step=frame_step, batch=batch, device=device)
+
+
+index = typer.Typer(help="A private index of videos: anonymized features only, to search in.", no_args_is_help=True)
+app.add_typer(index, name="index")
+
+
+@index.command("build")
+def index_build_command(
+    sources: Annotated[list[str], typer.Argument(help="files, folders or globs", metavar="VIDEOS")],
+    output: Annotated[Path, typer.Option("-o", "--out", help="the folder of the index; run again to go on")],
+    encoder: Annotated[
+        str, typer.Option(help="as for `features extract`; with xclip:…, actionclip:… --text works too")
+    ],
+    adapter: Annotated[str, typer.Option("--with", help="the folder of an adapter, of `sfumato train splavu`")],
+    strict: Annotated[bool, typer.Option("--strict", help="stop at the first video that cannot be read whole")] = False,
+    device: DeviceOption = "auto",
+) -> None:
+    """Keep the anonymized features of videos, and nothing else of them; those already there are left out."""
+    from sfumato.commands.index import build_index
+
+    build_index(sources, output, encoder, adapter, strict=strict, device=device)
+
+
+@index.command("search")
+def index_search_command(
+    folder: Annotated[Path, typer.Argument(help="the folder of the index", metavar="DB")],
+    like: Annotated[Path | None, typer.Option("--like", help="a video to find the likes of")] = None,
+    text: Annotated[str | None, typer.Option("--text", help="a sentence, where the encoder reads them")] = None,
+    top: Annotated[int, typer.Option(min=1, help="clips to answer with; those that touch are one span")] = 10,
+    encoder: Annotated[str | None, typer.Option(help="where the index's encoder lies now, if it moved")] = None,
+    adapter: Annotated[str | None, typer.Option("--with", help="where its adapter lies now, if it moved")] = None,
+    json_file: JsonOption = None,
+    device: DeviceOption = "auto",
+) -> None:
+    """The spans of the indexed videos that are most like a video, or a sentence: score, time, video."""
+    from sfumato.commands.index import search_index
+
+    search_index(
+        folder, like=like, text=text, top=top, encoder_name=encoder, adapter_name=adapter, json_file=json_file,
+        device=device,
+    )  # fmt: skip
+
+
+data_sets = typer.Typer(help="The papers' data sets, and your own.", no_args_is_help=True)
+app.add_typer(data_sets, name="data")
+
+
+@data_sets.command("check")
+def check_command(
+    name: Annotated[str, typer.Argument(help="such as ucf101:PATH?split=1; see `sfumato list datasets`")],
+    json_file: JsonOption = None,
+) -> None:
+    """Hold your copy of a data set against what was published; the exit code is 1 where they differ."""
+    from sfumato.commands.data import check_data
+
+    if not check_data(name, json_file):
+        raise typer.Exit(1)
+
+
+data_sets.command("prepare")(prepare)
+
+
+@data_sets.command("stats")
+def stats_command(
+    name: Annotated[str, typer.Argument(help="any data set; of the papers' the label files are enough")],
+    json_file: JsonOption = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="also draw the prevalences into this SVG file")] = None,
+) -> None:
+    """How often each private attribute occurs, and what a blind guess reaches."""
+    from sfumato.commands.data import show_stats
+
+    show_stats(name, json_file, plot)
 
 
 def _show(judged: Judged, json_file: Path | None, report: Path | None) -> None:

@@ -1,0 +1,251 @@
+"""Trains and judges the trials of a file, several side by side where a GPU has room, and keeps a row of each in a CSV table.
+
+A trials file lists `[[trial]]` tables: a name, a method, perhaps a recipe, and the settings that differ; `[common]` holds
+those that all share. Each trial is trained as `sfumato train` does it and judged as `sfumato judge` does it; one with
+`strengths` is judged at each of these too, without being trained again. A row is written as soon as it is there, and rows
+that are there are not done again.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import multiprocessing as mp
+import queue
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from sfumato.anonymizers import load
+from sfumato.commands.train import load_banks
+from sfumato.datasets import open_dataset, reads_files
+from sfumato.errors import SfumatoError
+from sfumato.evaluation.exam import Answers
+from sfumato.evaluation.protocols.known import RAW, JudgeConfig, KnownProtocol
+from sfumato.evaluation.provenance import commit
+from sfumato.evaluation.result import Line
+from sfumato.methods import find_method
+from sfumato.training.contest import Stage
+from sfumato.training.device import hardware, pick_device
+from sfumato.training.options import load_options, to_dict
+from sfumato.training.run import RunFolder
+from sfumato.writing import write_whole
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+Strength = float | None  # None: as it was trained
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One training and what is set in it; `recipe` is read first."""
+
+    name: str
+    method: str
+    recipe: str = ""
+    config: dict[str, Any] = field(default_factory=dict)
+    strengths: tuple[float, ...] = ()
+
+    def settings(self) -> list[str]:
+        """As `--set` takes them.
+
+        >>> Trial("mosaic", "spact", config={"grey": True, "cell": 4}).settings()
+        ['grey=true', 'cell=4']
+        """
+        return [f"{k}={str(v).lower() if isinstance(v, bool) else v}" for k, v in self.config.items()]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What trials are trained and judged on, and how."""
+
+    data: str
+    runs: Path
+    judge_data: str = ""  # where it is not the same
+    name: str = ""  # what to call the data in the table
+    epochs: int = 20
+    attacks: tuple[str, ...] = ()
+    device: str = "auto"
+    lanes: int = 1
+
+
+Job = tuple[Trial, int, list[Strength]]  # a trial, a seed, and the strengths at which it is judged
+
+
+def read_trials(path: Path, only: Sequence[str] = ()) -> list[Trial]:
+    """The trials of a file, or those of these names."""
+    if not path.is_file():
+        raise SfumatoError(f"there is no '{path}'", "run it in a checkout of the repository")
+    asked = tomllib.loads(path.read_text(encoding="utf-8"))
+    common = asked.get("common", {})
+    trials = [
+        Trial(**{**each, "config": common | each.get("config", {}), "strengths": tuple(each.get("strengths", ()))})
+        for each in asked["trial"]
+    ]
+    return [trial for trial in trials if not only or trial.name in only]
+
+
+def read_rows(path: Path) -> list[Row]:
+    """The rows of a results table; none where there is no table yet."""
+    if not path.exists():
+        return []
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def write_rows(path: Path, rows: Sequence[Row]) -> None:
+    """All of them, whole or not at all; columns in the order in which they first occur."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(dict.fromkeys(key for row in rows for key in row)), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, text.getvalue().encode())
+
+
+def about(plan: Plan, trial: Trial, seed: int, strength: Strength) -> Row:
+    """What makes a row this row and no other."""
+    return {
+        "trial": trial.name, "method": trial.method, "data": plan.name or plan.data,
+        "judged_on": plan.judge_data or "the same", "seed": seed, "judge_epochs": plan.epochs,
+        "settings": " ".join([*([trial.recipe] if trial.recipe else []), *trial.settings()]),
+        "strength": "" if strength is None else strength,
+    }  # fmt: skip
+
+
+def same(row: Row, wanted: Row) -> bool:
+    """Whether a row of the table is what would be done."""
+    there = {key: "" if value is None else str(value) for key, value in row.items()}
+    return all(there.get(key, "") == str(value) for key, value in wanted.items())
+
+
+def missing(plan: Plan, trials: Sequence[Trial], seeds: int, rows: Sequence[Row]) -> list[Job]:
+    """What is still to be done for every trial and seed."""
+    todo: list[Job] = []
+    for trial, seed in ((trial, seed) for seed in range(seeds) for trial in trials):
+        strengths: list[Strength] = [None, *trial.strengths]
+        left = [at for at in strengths if not any(same(row, about(plan, trial, seed, at)) for row in rows)]
+        todo += [(trial, seed, left)] if left else []
+    return todo
+
+
+def figures(line: Line) -> Row:
+    """The line of one anonymizer as columns: the action, then identity and attributes by their strongest attackers."""
+    found: Row = {"action": line.utility.value, "action_low": line.utility.low, "action_high": line.utility.high}
+    found |= {"action_raw": line.utility.raw}
+    for target in ("identity", "attributes"):
+        best = next((s for s in line.strongest if s.target == target), None)
+        score, leak = (best.score, best.leakage) if best else (None, None)
+        for name in ("value", "low", "high", "raw", "chance"):
+            found[f"{target}_{name}"] = getattr(score, name, None)
+        found |= {
+            f"{target}_attackers": "+".join(best.attackers) if best else "",
+            f"{target}_residual": getattr(leak, "value", None),
+        }
+    headline = line.headline
+    return found | {
+        "residual": headline.value, "residual_low": headline.low, "residual_high": headline.high, "nhv": line.nhv,
+    }  # fmt: skip
+
+
+class Bench:
+    """One data set, decoded once, before one judge; raw video is judged once."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan, self.device = plan, pick_device(plan.device)
+        judged = plan.judge_data or plan.data
+        config = JudgeConfig(epochs=plan.epochs, views=3 if reads_files(judged) else 1, attacks=plan.attacks)
+        if self.device.type == "cpu":
+            config = replace(config, models="tiny")
+        self.judge = KnownProtocol(open_dataset(judged), config, device=self.device, folder=plan.runs / "judge")
+        self.banks = load_banks(plan.data, plan.data, self.device)
+
+    @cached_property
+    def raw(self) -> dict[str, list[Answers]]:
+        """Raw video before the judge. Asked for after a training, so that of several processes one finds it for all."""
+        return self.judge.examine(load(RAW))
+
+    def train(self, trial: Trial, seed: int) -> RunFolder:
+        """The finished run of a trial; one that was stopped is taken up."""
+        method = find_method(trial.method)
+        recipe = Path(trial.recipe) if trial.recipe else None
+        config = load_options(method.config, recipe=recipe, settings=trial.settings())
+        digest = hashlib.sha256(repr((to_dict(config), self.plan.data)).encode()).hexdigest()[:8]
+        folder = self.plan.runs / f"{trial.name.replace(' ', '-')}-{seed}-{digest}"
+        told = {"method": method.name, "config": to_dict(config), "data": self.plan.data, "seed": seed}
+        run = RunFolder.open(folder, told | {"commit": commit()}, resume=folder.exists())
+        if not run.result.exists():
+            method.train(config, Stage(self.banks, run, seed, self.device, title=method.name))
+        return run
+
+    def rows(self, trial: Trial, seed: int, strengths: list[Strength]) -> Iterator[Row]:
+        """A row for each strength; all but the first find the training done."""
+        return (self.row(trial, seed, strength) for strength in strengths)
+
+    def row(self, trial: Trial, seed: int, strength: Strength) -> Row:
+        """What a trial came to, numbers to four digits."""
+        started = time.perf_counter()
+        run = self.train(trial, seed)
+        trained = time.perf_counter()
+        anonymizer = load(run.anonymizer, strength=strength)
+        line = self.judge.line(anonymizer, self.judge.examine(anonymizer), self.raw)
+        own = run.read_result()
+        # The f_B it was trained against, where there was one, and the labelled attacker, which comes last.
+        audit = {"first": own["audit"][0], "labelled": own["audit"][-1]} if own["audit"] else {}
+        row = {
+            **about(self.plan, trial, seed, strength), **figures(line),
+            **{f"audit_{who}_{key.replace(' ', '_')}": found[key] for who, found in audit.items()
+               for key in ("chance", "raw", "in training", "fresh")},
+            "shown": own["watched"]["shown"], "train_seconds": trained - started,
+            "judge_seconds": time.perf_counter() - trained, "hardware": hardware(self.device), "commit": commit(),
+        }  # fmt: skip
+        return {key: f"{value:.4g}" if isinstance(value, float) else value for key, value in row.items()}
+
+
+def run_jobs(plan: Plan, todo: Sequence[Job]) -> Iterator[Row]:
+    """The rows of those jobs, as they get ready."""
+    if not todo:
+        return
+    if plan.lanes == 1:
+        bench = Bench(plan)
+        yield from (row for job in todo for row in bench.rows(*job))
+        return
+    context = mp.get_context("spawn")
+    jobs, rows = context.Queue(), context.Queue()
+    for job in [*todo, *[None] * plan.lanes]:
+        jobs.put(job)
+    crew = [context.Process(target=_lane, args=(n, plan, jobs, rows), daemon=True) for n in range(plan.lanes)]
+    for process in crew:
+        process.start()
+    waiting = plan.lanes
+    while waiting:
+        try:
+            row = rows.get(timeout=5)
+        except queue.Empty:
+            if any(process.exitcode for process in crew):
+                raise SfumatoError("a lane broke down, see above", "what is done is kept: run again to go on") from None
+            continue
+        if row is None:
+            waiting -= 1
+        else:
+            yield row
+
+
+def _lane(number: int, plan: Plan, jobs: mp.Queue[Job | None], rows: mp.Queue[Row | None]) -> None:
+    """One process that does jobs until there are none. The first one judges raw video for all while the others train."""
+    bench = Bench(plan)
+    if number == 0:
+        bench.raw  # noqa: B018
+    while (job := jobs.get()) is not None:
+        for row in bench.rows(*job):
+            rows.put(row)
+    rows.put(None)

@@ -1,0 +1,131 @@
+"""Reads ledger.toml: every claim with its comparisons, checked when it is read."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sfumato.errors import SfumatoError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+LEDGER = Path(__file__).with_name("ledger.toml")
+RAW = "raw"  # against this: what the same judge reads from raw video
+# What a results table has of every trial: the column of the value, and how those of its interval begin.
+MEASURES = {
+    "action": "action",  # top-1 on new people
+    "residual": "residual",  # residual leakage by the strongest attacker
+    "identity": "identity_value",  # top-1
+    "attributes": "attributes_value",  # cMAP
+}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One question to the results: a measure of one trial, by itself, against another one's, or along several.
+
+    at_least, at_most: where the (difference of the) measure must lie. within: the difference, either way. rising: the
+    measure grows from trial to trial.
+
+    >>> Comparison("residual", "frozen f_B", against="spact", at_least=0.1).trials()
+    ('frozen f_B', 'spact')
+    """
+
+    measure: str
+    of: str = ""
+    against: str = ""
+    at_least: float | None = None
+    at_most: float | None = None
+    within: float | None = None
+    rising: tuple[str, ...] = ()
+    judged_on: str = "the same"
+
+    def __post_init__(self) -> None:
+        asked = [name for name in ("at_least", "at_most", "within") if getattr(self, name) is not None]
+        if self.measure not in MEASURES:
+            raise SfumatoError(f"there is no measure '{self.measure}'", f"use one of {', '.join(MEASURES)}")
+        if (self.rising and (self.of or self.against or asked)) or (not self.rising and not self.of):
+            raise SfumatoError("a comparison is of one trial, or rising along several", "give either")
+        if not self.rising and len(asked) != 1:
+            raise SfumatoError(f"'{self.of}' is compared by {len(asked)} rules", "give at_least, at_most or within")
+        if self.within is not None and not self.against:
+            raise SfumatoError(f"'{self.of}' is within {self.within} of nothing", "say against what")
+        if len(self.rising) == 1:
+            raise SfumatoError("one trial does not rise", "name two or more")
+
+    def trials(self) -> tuple[str, ...]:
+        """Every trial that must have been run."""
+        return self.rising or tuple(name for name in (self.of, self.against) if name and name != RAW)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a paper says, and the comparisons that must all hold; `lacking`: why there are none."""
+
+    id: str
+    paper: str
+    statement: str
+    comparisons: tuple[Comparison, ...] = ()
+    lacking: str = ""
+
+    def trials(self) -> tuple[str, ...]:
+        """Every trial of its comparisons, once."""
+        return tuple(dict.fromkeys(trial for each in self.comparisons for trial in each.trials()))
+
+
+@dataclass(frozen=True)
+class Table:
+    """Where trials are described, what they are trained on, and where their results are kept."""
+
+    trials: str
+    data: str
+    results: str
+    attacks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """All claims in the papers' order, and the tables that their trials are in."""
+
+    claims: tuple[Claim, ...]
+    tables: Mapping[str, Table]
+
+    def find(self, ids: list[str]) -> list[Claim]:
+        """Those claims, in that order; none named: all."""
+        there = {claim.id: claim for claim in self.claims}
+        for name in ids:
+            if name not in there:
+                raise SfumatoError(f"there is no claim '{name}'", f"there are {', '.join(there)}")
+        return [there[name] for name in ids] if ids else list(self.claims)
+
+
+def load_ledger(path: Path = LEDGER) -> Ledger:
+    """All claims, or a SfumatoError that names the entry that is wrong.
+
+    >>> load_ledger().find(["S5"])[0].statement
+    'a frozen f_B removes far less than an updated one'
+    """
+    read = tomllib.loads(path.read_text(encoding="utf-8"))
+    tables = {name: Table(**{**about, "attacks": tuple(about["attacks"])}) for name, about in read["table"].items()}
+    claims = tuple(_claim(entry) for entry in read["claim"])
+    ids = [claim.id for claim in claims]
+    for claim in claims:
+        if ids.count(claim.id) > 1:
+            raise SfumatoError(f"claim {claim.id} is there twice", "give it another id")
+        if bool(claim.comparisons) == bool(claim.lacking):
+            raise SfumatoError(f"claim {claim.id} has neither comparisons nor what is lacking, or both", "give one")
+    return Ledger(claims, tables)
+
+
+def _claim(entry: dict[str, Any]) -> Claim:
+    try:
+        compared = [{**each, "rising": tuple(each.get("rising", ()))} for each in entry.pop("comparisons", ())]
+        return Claim(**entry, comparisons=tuple(Comparison(**each) for each in compared))
+    except (TypeError, SfumatoError) as error:
+        raise SfumatoError(f"claim {entry.get('id', '?')}: {error}", "mend the ledger") from None

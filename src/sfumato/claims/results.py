@@ -1,0 +1,108 @@
+"""From the rows of results tables to what verdicts are made of."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from sfumato.claims.bench import Plan, Row, Trial, about, missing, read_rows, read_trials, run_jobs, same, write_rows
+from sfumato.claims.ledger import MEASURES, RAW, Claim, Ledger, Table
+from sfumato.claims.verdict import Evidence, Found
+from sfumato.errors import SfumatoError
+
+
+def name_of(trial: str, strength: Any) -> str:
+    """What the ledger calls a trial that is judged at another strength than it was trained with.
+
+    >>> name_of("stprivacy", "0.5"), name_of("stprivacy", "")
+    ('stprivacy at 0.5', 'stprivacy')
+    """
+    return f"{trial} at {float(strength):g}" if strength not in (None, "") else trial
+
+
+def evidence(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str, str], Evidence]:
+    """(trial, measure, judged on) to what those rows say; of each seed the last row counts. RAW is a trial by itself."""
+    values: dict[tuple[str, str, str], dict[str, tuple[float, float]]] = defaultdict(dict)
+    for row in rows:
+        for measure, column in MEASURES.items():
+            begin = column.removesuffix("_value")
+            value, low, high, raw = (
+                _number(row.get(name)) for name in (column, f"{begin}_low", f"{begin}_high", f"{begin}_raw")
+            )
+            half = (high - low) / 2
+            if math.isfinite(value) and math.isfinite(half):
+                key = (name_of(row["trial"], row.get("strength")), measure, row["judged_on"])
+                values[key][row["seed"]] = (value, half)
+            if math.isfinite(raw) and math.isfinite(half):
+                # Raw video is judged once for many trials, on as many clips as they are.
+                values[RAW, measure, row["judged_on"]][row["seed"]] = (raw, half)
+    return {
+        key: Evidence(tuple(v for v, _ in seeds.values()), statistics.fmean(half for _, half in seeds.values()))
+        for key, seeds in values.items()
+    }
+
+
+def _number(text: Any) -> float:
+    return float(text) if text not in (None, "") else math.nan
+
+
+def gather(ledger: Ledger, root: Path) -> Found:
+    """What all tables of the ledger say about their trials as these are described now: older settings do not count."""
+    rows: list[Row] = []
+    for table in ledger.tables.values():
+        for row in read_rows(root / table.results):
+            trial = _described(row["trial"], root / table.trials)
+            plan = plan_of(table, Path(), judge_data="" if row["judged_on"] == "the same" else row["judged_on"])
+            strength = float(row["strength"]) if row.get("strength") else None
+            if trial and same(row, about(plan, trial, int(row["seed"]), strength)):
+                rows.append(row)
+    return evidence(rows)
+
+
+def _described(name: str, trials: Path) -> Trial | None:
+    return next(iter(read_trials(trials, [name])), None)
+
+
+def plan_of(table: Table, runs: Path, *, judge_data: str = "", device: str = "auto", lanes: int = 1) -> Plan:
+    """How the trials of a table are trained and judged.
+
+    >>> plan_of(load_ledger().tables["adversarial"], Path("runs/claims")).data
+    'theatre:small'
+    """
+    return Plan(table.data, runs, judge_data, attacks=table.attacks, device=device, lanes=lanes)
+
+
+def run_claims(
+    claims: Iterable[Claim], ledger: Ledger, root: Path, runs: Path, *, seeds: int, device: str, lanes: int
+) -> Iterable[str]:
+    """Train and judge what those claims lack; a line about each row as it gets ready."""
+    for table in ledger.tables.values():
+        trials = read_trials(root / table.trials)
+        known = {name_of(trial.name, at): trial for trial in trials for at in ("", *trial.strengths)}
+        asked: dict[str, dict[str, Trial]] = defaultdict(dict)  # judged on what, which trials
+        for each in (comparison for claim in claims for comparison in claim.comparisons):
+            found = {known[name].name: known[name] for name in each.trials() if name in known}
+            asked[each.judged_on] |= found
+        for judged_on, wanted in asked.items():
+            judge_data = "" if judged_on == "the same" else judged_on
+            plan = plan_of(table, runs, judge_data=judge_data, device=device, lanes=lanes)
+            rows = read_rows(root / table.results)
+            for row in run_jobs(plan, missing(plan, list(wanted.values()), seeds, rows)):
+                rows.append(row)
+                write_rows(root / table.results, rows)
+                yield f"{name_of(row['trial'], row['strength'])}, seed {row['seed']}: residual {row['residual']}"
+
+
+def check_trials(ledger: Ledger, root: Path) -> None:
+    """Every trial that a claim names is described in one of the tables' files."""
+    known = {RAW}
+    for table in ledger.tables.values():
+        for trial in read_trials(root / table.trials):
+            known |= {name_of(trial.name, at) for at in ("", *trial.strengths)}
+    for claim in ledger.claims:
+        if unknown := [name for name in claim.trials() if name not in known]:
+            raise SfumatoError(f"claim {claim.id} names '{unknown[0]}', which no trials file describes", "add it")

@@ -1,0 +1,162 @@
+"""From numbers to a verdict. Pure functions: what was measured comes in, holds, refuted or undecided comes out.
+
+Two things make a measured number uncertain: which clips it was tested on, and which seed it was trained with. Clips are the
+same for all seeds, so that their part does not shrink with more of them; seeds differ from trial to trial. An interval has
+both parts, added as squares. With one seed nobody knows how much a seed changes, so that one seed decides nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from sfumato.claims.ledger import RAW, Claim, Comparison
+
+Verdict = Literal["holds", "refuted", "undecided"]
+NORMAL = 1.96
+# The 97.5% point of Student's t by degrees of freedom.
+STUDENT = (
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
+    2.110, 2.101, 2.093, 2.086,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One measure of one trial: its value for every seed, and the half-width of the interval over clips.
+
+    >>> Evidence((0.91, 0.93, 0.95), clips=0.02).mean
+    0.93
+    """
+
+    values: tuple[float, ...]
+    clips: float
+
+    @property
+    def mean(self) -> float:
+        """Over seeds."""
+        return statistics.fmean(self.values)
+
+    @property
+    def variance(self) -> float:
+        """Of the mean, over seeds; 0 where there is one."""
+        return statistics.variance(self.values) / len(self.values) if len(self.values) > 1 else 0.0
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A value, its 95% interval, and how few seeds a number in it had."""
+
+    value: float
+    low: float
+    high: float
+    seeds: int
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one comparison came to, in words and numbers."""
+
+    question: str
+    interval: Interval
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The verdict on a claim, and why."""
+
+    claim: Claim
+    verdict: Verdict
+    answers: tuple[Answer, ...]
+    missing: tuple[str, ...] = ()
+
+
+Found = Mapping[tuple[str, str, str], Evidence]  # (trial, measure, judged on) to what was measured; RAW is a trial
+
+
+def interval_of(first: Evidence, second: Evidence | None = None) -> Interval:
+    """The 95% interval of a mean over seeds, or of the difference of two.
+
+    >>> found = interval_of(Evidence((0.9, 0.9), 0.03), Evidence((0.5, 0.5), 0.04))
+    >>> round(found.low, 2), round(found.high, 2)
+    (0.35, 0.45)
+    """
+    both = (first,) if second is None else (first, second)
+    value = first.mean - (second.mean if second else 0.0)
+    clips = math.sqrt(sum(each.clips**2 for each in both))
+    seeds = _student(both) * math.sqrt(sum(each.variance for each in both))
+    half = math.hypot(clips, seeds)
+    return Interval(value, value - half, value + half, min(len(each.values) for each in both))
+
+
+def _student(trials: Sequence[Evidence]) -> float:
+    """The t of the degrees of freedom by Welch and Satterthwaite, rounded down."""
+    total = sum(each.variance for each in trials)
+    if not total:
+        return 0.0
+    spread = sum(each.variance**2 / (len(each.values) - 1) for each in trials if each.variance)
+    return STUDENT[min(len(STUDENT), max(1, int(total**2 / spread))) - 1]
+
+
+def decide(claim: Claim, found: Found) -> Judgement:
+    """The verdict: refuted if one comparison is, holding if all do, undecided else, and while a trial is missing."""
+    missing = tuple(dict.fromkeys(name for each in claim.comparisons for name in _missing(each, found)))
+    if missing or claim.lacking:
+        return Judgement(claim, "undecided", (), missing)
+    answers = tuple(answer for each in claim.comparisons for answer in compare(each, found))
+    verdicts = {answer.verdict for answer in answers}
+    verdict: Verdict = "refuted" if "refuted" in verdicts else "undecided" if "undecided" in verdicts else "holds"
+    return Judgement(claim, verdict, answers)
+
+
+def _missing(asked: Comparison, found: Found) -> list[str]:
+    return [name for name in asked.trials() if (name, asked.measure, asked.judged_on) not in found]
+
+
+def compare(asked: Comparison, found: Found) -> list[Answer]:
+    """The answers to one comparison; to a rising one, for the whole way and for every step of it."""
+
+    def of(name: str) -> Evidence:
+        return found[name, asked.measure, asked.judged_on]
+
+    if asked.rising:
+        ends = _answer(f"{asked.measure}: {asked.rising[-1]} above {asked.rising[0]}",
+                       interval_of(of(asked.rising[-1]), of(asked.rising[0])), low=0.0)  # fmt: skip
+        steps = [
+            _no_fall(f"{asked.measure}: {later} not below {earlier}", interval_of(of(later), of(earlier)))
+            for earlier, later in zip(asked.rising, asked.rising[1:], strict=False)
+        ]
+        return [ends, *(steps if len(steps) > 1 else [])]
+    second = None
+    if asked.against == RAW:
+        second = found[RAW, asked.measure, asked.judged_on]
+    elif asked.against:
+        second = of(asked.against)
+    interval = interval_of(of(asked.of), second)
+    question = f"{asked.measure} of {asked.of}" + (f" − {asked.against}" if asked.against else "")
+    if asked.within is not None:
+        return [_answer(f"{question} within ±{asked.within:g}", interval, -asked.within, asked.within)]
+    if asked.at_least is not None:
+        return [_answer(f"{question} at least {asked.at_least:g}", interval, low=asked.at_least)]
+    return [_answer(f"{question} at most {asked.at_most:g}", interval, high=asked.at_most)]
+
+
+def _answer(question: str, found: Interval, low: float | None = None, high: float | None = None) -> Answer:
+    """Whether an interval lies in a range, outside of it, or across its border."""
+    bottom, top = -math.inf if low is None else low, math.inf if high is None else high
+    verdict: Verdict = "undecided"
+    if found.seeds > 1 and bottom <= found.low and found.high <= top:
+        verdict = "holds"
+    elif found.seeds > 1 and (found.high < bottom or found.low > top):
+        verdict = "refuted"
+    return Answer(question, found, verdict)
+
+
+def _no_fall(question: str, found: Interval) -> Answer:
+    """A step that may be level within the noise; it is refuted where it surely falls."""
+    fell: Verdict = "undecided" if found.seeds < 2 else "refuted" if found.high < 0 else "holds"
+    return Answer(question, found, fell)

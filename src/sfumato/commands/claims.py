@@ -1,0 +1,83 @@
+"""The papers' claims and what became of them: behind `sfumato claims`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from sfumato.claims.ledger import load_ledger
+from sfumato.claims.results import check_trials, gather, run_claims
+from sfumato.claims.verdict import Judgement, decide
+from sfumato.commands.console import out, say
+from sfumato.errors import SfumatoError
+from sfumato.writing import write_whole
+
+COLOURS = {"holds": "green", "refuted": "red", "undecided": "dim"}
+
+
+def show_claims(
+    only: Sequence[str], *, run: bool, seeds: int, device: str, lanes: int, runs: Path, json_file: Path | None
+) -> None:
+    """Run what is asked for, then print every verdict with its numbers."""
+    root = Path()
+    if not (root / "benchmarks").is_dir():
+        raise SfumatoError("the trials and their results are in the repository", "run it in a checkout")
+    ledger = load_ledger()
+    check_trials(ledger, root)
+    asked = ledger.find(list(only))
+    if run:
+        for line in run_claims(asked, ledger, root, runs, seeds=seeds, device=device, lanes=lanes):
+            say(line)
+    found = gather(ledger, root)
+    judged = [decide(claim, found) for claim in asked]
+    if json_file:
+        write_whole(json_file, (json.dumps([as_json(each) for each in judged], indent=1) + "\n").encode())
+    out.print(render(judged))
+    counts = {verdict: sum(each.verdict == verdict for each in judged) for verdict in COLOURS}
+    say(", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
+    if not run and any(each.missing for each in judged):
+        say("run what is missing: sfumato claims --run --only ID --device cuda (a GPU; three seeds decide)")
+
+
+def why(judged: Judgement) -> str:
+    """The numbers of a verdict, or what is missing."""
+    if judged.claim.lacking:
+        return judged.claim.lacking
+    if judged.missing:
+        return f"not run: {', '.join(judged.missing)}"
+    few = min(answer.interval.seeds for answer in judged.answers)
+    lines = [
+        f"{a.question}: {a.interval.value:+.3f} [{a.interval.low:+.3f}, {a.interval.high:+.3f}]" for a in judged.answers
+    ]
+    return "\n".join([*lines, *(["one seed decides nothing"] if few == 1 else [])])
+
+
+def render(judged: Sequence[Judgement]) -> Table:
+    """A row for each claim."""
+    table = Table("claim", "paper", "what it says", "verdict", "numbers, 95% intervals over seeds and clips")
+    for each in judged:
+        colour = COLOURS[each.verdict]
+        about = each.claim
+        table.add_row(about.id, about.paper, about.statement, f"[{colour}]{each.verdict}[/]", why(each))
+    return table
+
+
+def as_json(judged: Judgement) -> dict[str, Any]:
+    """One verdict as plain JSON.
+
+    >>> as_json(decide(load_ledger().find(["S5"])[0], {}))["verdict"]
+    'undecided'
+    """
+    numbers = [
+        {"question": a.question, "value": a.interval.value, "low": a.interval.low, "high": a.interval.high,
+         "seeds": a.interval.seeds, "verdict": a.verdict} for a in judged.answers
+    ]  # fmt: skip
+    claim = judged.claim
+    return {
+        "id": claim.id, "paper": claim.paper, "statement": claim.statement, "verdict": judged.verdict, "numbers": numbers,
+        "run": f"sfumato claims --run --only {claim.id}", "lacking": claim.lacking or ", ".join(judged.missing),
+    }  # fmt: skip

@@ -1,0 +1,74 @@
+"""Every claim is there once, and names trials that exist."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sfumato.claims.ledger import Comparison, load_ledger
+from sfumato.claims.results import check_trials
+from sfumato.errors import SfumatoError
+
+ROOT = Path(__file__).parents[2]
+HEAD = '[table.one]\ntrials = "t.toml"\ndata = "theatre:small"\nresults = "r.csv"\nattacks = []\n'
+
+
+def test_all_fifty_one_claims_are_there() -> None:
+    wanted = [f"{paper}{n}" for paper, count in (("S", 10), ("P", 5), ("T", 1), ("V", 10), ("L", 10), ("U", 15))
+              for n in range(1, count + 1)]  # fmt: skip
+    assert [claim.id for claim in load_ledger().claims] == wanted
+
+
+def test_their_trials_are_described() -> None:
+    check_trials(load_ledger(), ROOT)
+
+
+def test_claims_are_found_by_id() -> None:
+    ledger = load_ledger()
+    assert [claim.id for claim in ledger.find(["V4", "S1"])] == ["V4", "S1"]
+    assert len(ledger.find([])) == 51
+    with pytest.raises(SfumatoError, match="no claim 'S99'"):
+        ledger.find(["S99"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"measure": "beauty", "of": "a", "at_least": 1.0}, "no measure 'beauty'"),
+        ({"measure": "action", "of": "a"}, "0 rules"),
+        ({"measure": "action", "of": "a", "at_least": 0.0, "at_most": 1.0}, "2 rules"),
+        ({"measure": "action", "of": "a", "within": 0.1}, "of nothing"),
+        ({"measure": "action", "at_least": 0.1}, "of one trial"),
+        ({"measure": "action", "of": "a", "rising": ("a", "b")}, "of one trial"),
+        ({"measure": "action", "rising": ("a",)}, "does not rise"),
+    ],
+)
+def test_a_comparison_that_says_nothing_is_refused(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(SfumatoError, match=message):
+        Comparison(**settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ('id = "A"\npaper = "p"\nstatement = "s"\n', "A has neither"),
+        ('id = "A"\npaper = "p"\nstatement = "s"\nlacking = "x"\ncolour = "red"\n', "claim A"),
+        (
+            'id = "A"\npaper = "p"\nstatement = "s"\ncomparisons = [{ measure = "action", of = "a" }]\n',
+            "claim A.*0 rules",
+        ),
+    ],
+)
+def test_a_wrong_entry_is_named(tmp_path: Path, entries: str, message: str) -> None:
+    path = tmp_path / "ledger.toml"
+    path.write_text(f"{HEAD}[[claim]]\n{entries}")
+    with pytest.raises(SfumatoError, match=message):
+        load_ledger(path)
+
+
+def test_a_claim_twice_is_refused(tmp_path: Path) -> None:
+    entry = '[[claim]]\nid = "A"\npaper = "p"\nstatement = "s"\nlacking = "x"\n'
+    (tmp_path / "ledger.toml").write_text(HEAD + entry + entry)
+    with pytest.raises(SfumatoError, match="A is there twice"):
+        load_ledger(tmp_path / "ledger.toml")

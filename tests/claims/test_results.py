@@ -1,0 +1,142 @@
+"""Rows of results tables become evidence; a trial that is described otherwise now does not count."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sfumato.claims import bench, results
+from sfumato.claims.bench import Plan, Row, Trial, about, missing, read_rows, read_trials, write_rows
+from sfumato.claims.ledger import Claim, Comparison, Ledger, Table
+from sfumato.claims.results import check_trials, evidence, gather, run_claims
+from sfumato.errors import SfumatoError
+
+TRIALS = """
+[common]
+steps = 5
+
+[[trial]]
+name = "plain"
+method = "spact"
+
+[[trial]]
+name = "sharp"
+method = "spact"
+recipe = "recipes/spact-paper.toml"
+strengths = [0.5]
+config = { grey = true }
+"""
+
+
+def judged(trial: str = "plain", seed: int = 0, **other: Any) -> Row:
+    row = {
+        "trial": trial, "seed": str(seed), "judged_on": "the same", "action": "0.8", "action_low": "0.7",
+        "action_high": "0.9", "action_raw": "0.95", "residual": "0.5", "residual_low": "0.48", "residual_high": "0.54",
+        "identity_value": "", "identity_low": "", "identity_high": "",
+    }  # fmt: skip
+    return {**row, **other}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "trials.toml").write_text(TRIALS)
+    return tmp_path
+
+
+@pytest.fixture
+def ledger() -> Ledger:
+    claim = Claim("X1", "A paper", "something", (Comparison("residual", "sharp at 0.5", against="plain", at_most=0.0),))
+    return Ledger((claim,), {"one": Table("trials.toml", "theatre:small", "rows.csv", ("frame",))})
+
+
+def test_rows_become_evidence_by_seed() -> None:
+    found = evidence([judged(seed=0), judged(seed=1, action="0.9", action_low="0.85", action_high="0.95")])
+    assert found["plain", "action", "the same"].values == (0.8, 0.9)
+    assert found["plain", "action", "the same"].clips == pytest.approx((0.1 + 0.05) / 2)
+    assert found["plain", "residual", "the same"].clips == pytest.approx(0.03)
+    assert found["raw", "action", "the same"].values == (0.95, 0.95)
+    assert ("plain", "identity", "the same") not in found  # nothing was measured
+
+
+def test_a_strength_is_a_trial_of_its_own_and_the_last_row_of_a_seed_counts() -> None:
+    found = evidence([judged(strength="0.50", action="0.1"), judged(), judged(action="0.6")])
+    assert found["plain at 0.5", "action", "the same"].values == (0.1,)
+    assert found["plain", "action", "the same"].values == (0.6,)
+
+
+def test_trials_carry_what_all_share(place: Path) -> None:
+    plain, sharp = read_trials(place / "trials.toml")
+    assert plain == Trial("plain", "spact", config={"steps": 5})
+    assert sharp.settings() == ["steps=5", "grey=true"] and sharp.strengths == (0.5,)
+    assert [t.name for t in read_trials(place / "trials.toml", ["sharp"])] == ["sharp"]
+    with pytest.raises(SfumatoError, match="there is no"):
+        read_trials(place / "none.toml")
+
+
+def test_what_is_there_is_not_done_again(place: Path) -> None:
+    plan, trials = Plan("theatre:small", place), read_trials(place / "trials.toml")
+    assert [(t.name, s, left) for t, s, left in missing(plan, trials, 2, [])] == [
+        ("plain", 0, [None]), ("sharp", 0, [None, 0.5]), ("plain", 1, [None]), ("sharp", 1, [None, 0.5]),
+    ]  # fmt: skip
+    write_rows(place / "rows.csv", [about(plan, trials[1], 0, None), about(plan, trials[0], 1, None)])
+    rows = read_rows(place / "rows.csv")
+    assert [(t.name, s, left) for t, s, left in missing(plan, trials, 2, rows)] == [
+        ("plain", 0, [None]), ("sharp", 0, [0.5]), ("sharp", 1, [None, 0.5]),
+    ]  # fmt: skip
+    other = Plan("theatre:small", place, epochs=3)
+    assert len(missing(other, trials, 2, rows)) == 4  # by another judge it is another row
+
+
+def test_tables_without_a_column_are_older_not_wrong(place: Path) -> None:
+    plan, (plain, _) = Plan("theatre:small", place), read_trials(place / "trials.toml")
+    old = {key: value for key, value in about(plan, plain, 0, None).items() if key != "strength"}
+    assert missing(plan, [plain], 1, [old]) == []
+
+
+def test_only_trials_as_they_are_described_now_count(place: Path, ledger: Ledger) -> None:
+    plan = results.plan_of(ledger.tables["one"], place)
+    plain, sharp = read_trials(place / "trials.toml")
+    rows = [judged() | about(plan, plain, 0, None), judged() | about(plan, sharp, 0, 0.5)]
+    write_rows(place / "rows.csv", rows)
+    assert ("plain", "residual", "the same") in gather(ledger, place)
+    assert ("sharp at 0.5", "residual", "the same") in gather(ledger, place)
+    (place / "trials.toml").write_text(TRIALS.replace("steps = 5", "steps = 6"))
+    assert gather(ledger, place) == {}
+
+
+def test_running_a_claim_does_what_it_lacks(place: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, int, list[float | None]]] = []
+
+    class FakeBench:
+        def __init__(self, plan: Plan) -> None:
+            assert plan.attacks == ("frame",)
+            self.plan = plan
+
+        def rows(self, trial: Trial, seed: int, strengths: list[float | None]) -> list[Row]:
+            asked.append((trial.name, seed, strengths))
+            return [judged() | about(self.plan, trial, seed, at) for at in strengths]
+
+    monkeypatch.setattr(bench, "Bench", FakeBench)
+
+    def run() -> list[str]:
+        return list(run_claims(ledger.claims, ledger, place, place, seeds=2, device="cpu", lanes=1))
+
+    lines = run()
+    assert sorted(asked) == [
+        ("plain", 0, [None]),
+        ("plain", 1, [None]),
+        ("sharp", 0, [None, 0.5]),
+        ("sharp", 1, [None, 0.5]),
+    ]
+    assert len(lines) == 6 and len(read_rows(place / "rows.csv")) == 6
+    assert run() == []
+    assert gather(ledger, place)["sharp at 0.5", "residual", "the same"].values == (0.5, 0.5)
+
+
+def test_a_claim_about_an_unknown_trial_is_named(place: Path, ledger: Ledger) -> None:
+    check_trials(ledger, place)
+    (place / "trials.toml").write_text(TRIALS.replace('"plain"', '"simple"'))
+    with pytest.raises(SfumatoError, match="X1 names 'plain'"):
+        check_trials(ledger, place)

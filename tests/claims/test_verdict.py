@@ -1,0 +1,108 @@
+"""From numbers to verdicts, worked by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from sfumato.claims.ledger import Claim, Comparison
+from sfumato.claims.verdict import Evidence, Found, Interval, Verdict, compare, decide, interval_of
+
+
+def found(measure: str = "residual", judged_on: str = "the same", **trials: Evidence) -> Found:
+    return {(name, measure, judged_on): evidence for name, evidence in trials.items()}
+
+
+def three(middle: float, spread: float = 0.0, clips: float = 0.01) -> Evidence:
+    return Evidence((middle - spread, middle, middle + spread), clips)
+
+
+def claim(*comparisons: Comparison) -> Claim:
+    return Claim("X1", "A paper", "something", comparisons)
+
+
+def test_clips_alone_where_seeds_agree() -> None:
+    only = interval_of(Evidence((0.5, 0.5), 0.04))
+    assert (only.value, only.low, only.high, only.seeds) == pytest.approx((0.5, 0.46, 0.54, 2))
+    both = interval_of(Evidence((0.9, 0.9), 0.03), Evidence((0.5, 0.5), 0.04))
+    assert (both.value, both.low, both.high) == pytest.approx((0.4, 0.35, 0.45))
+
+
+def test_seeds_are_weighed_by_student() -> None:
+    # Values .4, .5, .6: variance .01, of the mean .01/3; two degrees of freedom, t = 4.303.
+    alone = interval_of(three(0.5, 0.1, clips=0.0))
+    assert alone.high - alone.value == pytest.approx(4.303 * math.sqrt(0.01 / 3))
+    # Two such trials: by Welch and Satterthwaite four degrees of freedom, t = 2.776.
+    pair = interval_of(three(0.5, 0.1, clips=0.0), three(0.2, 0.1, clips=0.0))
+    assert pair.value == pytest.approx(0.3)
+    assert pair.high - pair.value == pytest.approx(2.776 * math.sqrt(0.02 / 3))
+    # Clips and seeds add as squares.
+    mixed = interval_of(three(0.5, 0.1, clips=0.3))
+    assert mixed.high - mixed.value == pytest.approx(math.hypot(4.303 * math.sqrt(0.01 / 3), 0.3))
+
+
+@pytest.mark.parametrize(
+    ("middle", "verdict"), [(0.5, "holds"), (0.405, "undecided"), (0.395, "undecided"), (0.3, "refuted")]
+)
+def test_at_least(middle: float, verdict: Verdict) -> None:
+    asked = Comparison("residual", "a", at_least=0.4)
+    assert [a.verdict for a in compare(asked, found(a=three(middle)))] == [verdict]
+    mirrored = Comparison("residual", "a", at_most=-0.4)
+    assert [a.verdict for a in compare(mirrored, found(a=three(-middle)))] == [verdict]
+
+
+@pytest.mark.parametrize(
+    ("second", "verdict"), [(0.5, "holds"), (0.55, "undecided"), (0.6, "refuted"), (0.4, "refuted")]
+)
+def test_within(second: float, verdict: Verdict) -> None:
+    asked = Comparison("residual", "a", against="b", within=0.05)
+    assert [a.verdict for a in compare(asked, found(a=three(0.5), b=three(second)))] == [verdict]
+
+
+def test_against_raw() -> None:
+    asked = Comparison("action", "a", against="raw", at_least=-0.02)
+    there = found("action", a=three(0.8, clips=0.005), raw=three(0.81, clips=0.005))
+    (answer,) = compare(asked, there)
+    assert answer.verdict == "holds" and answer.interval.value == pytest.approx(-0.01)
+
+
+def test_one_seed_decides_nothing() -> None:
+    asked = Comparison("residual", "a", at_least=0.4)
+    assert decide(claim(asked), found(a=Evidence((0.9,), 0.01))).verdict == "undecided"
+    steps = Comparison("residual", rising=("a", "b", "c"))
+    there = found(a=Evidence((0.1,), 0.01), b=Evidence((0.5,), 0.01), c=Evidence((0.9,), 0.01))
+    assert {answer.verdict for answer in compare(steps, there)} == {"undecided"}
+
+
+def test_rising_allows_a_level_step_but_no_fall() -> None:
+    asked = claim(Comparison("residual", rising=("a", "b", "c")))
+    level = found(a=three(0.3), b=three(0.295), c=three(0.5))
+    assert decide(asked, level).verdict == "holds"
+    falls = found(a=three(0.3), b=three(0.2), c=three(0.5))
+    assert decide(asked, falls).verdict == "refuted"
+    flat = found(a=three(0.3), b=three(0.3), c=three(0.3))
+    assert decide(asked, flat).verdict == "undecided"
+
+
+def test_all_comparisons_must_hold_and_one_can_refute() -> None:
+    yes, no, perhaps = (Comparison("residual", name, at_least=0.4) for name in ("yes", "no", "perhaps"))
+    there = found(yes=three(0.6), no=three(0.2), perhaps=three(0.4))
+    assert decide(claim(yes), there).verdict == "holds"
+    assert decide(claim(yes, perhaps), there).verdict == "undecided"
+    assert decide(claim(yes, perhaps, no), there).verdict == "refuted"
+
+
+def test_what_is_missing_is_named() -> None:
+    asked = claim(Comparison("residual", "a", against="b", within=0.1))
+    judged = decide(asked, found(a=three(0.5)))
+    assert (judged.verdict, judged.missing, judged.answers) == ("undecided", ("b",), ())
+    elsewhere = claim(Comparison("residual", "a", at_least=0.1, judged_on="theatre:small-novel"))
+    assert decide(elsewhere, found(a=three(0.5))).missing == ("a",)
+    assert decide(Claim("X1", "A paper", "something", lacking="time"), {}).verdict == "undecided"
+
+
+def test_an_interval_says_how_few_seeds_it_has() -> None:
+    assert interval_of(three(0.5), Evidence((0.5,), 0.01)) == Interval(
+        0.0, pytest.approx(-0.0141, abs=1e-4), pytest.approx(0.0141, abs=1e-4), 1
+    )

@@ -1,0 +1,44 @@
+"""`sfumato claims`: verdicts from the committed results."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from sfumato.cli import app
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def in_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+
+def test_every_claim_has_a_verdict_in_the_json(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["claims", "--json", str(tmp_path / "claims.json")])
+    assert done.exit_code == 0, done.output
+    found = json.loads((tmp_path / "claims.json").read_text())
+    assert len(found) == 51
+    for each in found:
+        assert {"id", "paper", "statement", "verdict", "numbers", "run"} <= set(each)
+        assert each["verdict"] in ("holds", "refuted", "undecided")
+        # A verdict has numbers of more than one seed; an undecided claim has numbers, or says what it lacks.
+        assert each["numbers"] or (each["lacking"] and each["verdict"] == "undecided")
+        assert each["verdict"] == "undecided" or min(n["seeds"] for n in each["numbers"]) > 1
+
+
+def test_one_claim_by_its_id() -> None:
+    done = CliRunner().invoke(app, ["claims", "--only", "S5"])
+    assert done.exit_code == 0 and "a frozen f_B" in done.output
+    wrong = CliRunner().invoke(app, ["claims", "--only", "S99"])
+    assert wrong.exit_code != 0
+
+
+def test_outside_a_checkout_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, ["claims"])
+    assert done.exit_code != 0 and "checkout" in (done.output + str(done.exception))
