@@ -36,8 +36,9 @@ QUICK = Examinee("tiny-frame", FitConfig(epochs=2, batch=8, frames=1))
 def answers() -> Answers:
     rng = np.random.default_rng(0)
     return Answers(
-        rng.random((3, 2)), np.array([[0], [1], [1]]), rng.random((4, 2)), np.zeros((4, 1), int), rng.random(5), 1.5
-    )
+        rng.random((3, 2)), np.array([[0], [1], [1]]), rng.random((4, 2)), np.zeros((4, 1), int), rng.random(5), 1.5,
+        rng.random(4), {"PSNR": rng.random((2, 4)), "mAP": rng.random((2, 4))},
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("heads", [(2,), (2, 2, 2), (3,), (2, 4, 2, 3)])
@@ -163,8 +164,12 @@ def test_answers_come_back_from_disk_as_they_went(tmp_path: Path, answers: Answe
     answers.save(path)
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
     again = Answers.load(path)
+    assert again is not None
     for name, value in vars(answers).items():
-        assert np.array_equal(getattr(again, name), value)
+        if name != "measures":
+            assert np.array_equal(getattr(again, name), value)
+    assert list(again.measures) == ["PSNR", "mAP"]
+    assert all(np.array_equal(again.measures[name], value) for name, value in answers.measures.items())
     assert isinstance(again.seconds, float)
 
 
@@ -189,8 +194,12 @@ def test_answers_never_run_code(tmp_path: Path, answers: Answers) -> None:
         def __reduce__(self) -> tuple[object, tuple[object, ...]]:
             return Path.touch, (ran,)
 
-    np.savez(tmp_path / "a.npz", **{**vars(answers), "curve": np.array([Malicious()], dtype=object)})
-    assert Answers.load(tmp_path / "a.npz") is None  # refused, so the exam is sat again
+    answers.save(tmp_path / "a.npz")
+    with np.load(tmp_path / "a.npz") as stored:
+        fields = {name: stored[name] for name in stored.files}
+    for name in ("curve", "measure PSNR"):
+        np.savez(tmp_path / "a.npz", **{**fields, name: np.array([Malicious()], dtype=object)})
+        assert Answers.load(tmp_path / "a.npz") is None  # refused, so the exam is sat again
     assert not ran.exists()
 
 
@@ -203,7 +212,11 @@ def test_damaged_or_missing_answers_are_none(tmp_path: Path, answers: Answers) -
 
 
 def test_the_attackers_are_on_the_list() -> None:
-    assert ATTACKS.names() == ["frame", "video", "video-placed", "identity", "identity-frames", "identity-placed"]
+    everyday = ["frame", "video", "video-placed", "identity", "identity-frames", "identity-placed"]
+    assert ATTACKS.names()[:6] == everyday
+    others = [f"{how}-{name}" for how in ("transfer", "pretrained", "reconstruct", "aggregate") for name in everyday]
+    assert sorted(ATTACKS.names()[6:]) == sorted([*others, "reid", "reid-frames"])
     by: dict[str, SplitBy] = {entry.name: entry.make().by for entry in ATTACKS}
-    assert set(by.values()) == {"clip"}  # attackers may know the people
+    known = {name for name in by if by[name] == "clip"}
+    assert set(by) - known == {"reid", "reid-frames"}  # all other attackers may know the people
     assert {entry.make().level for entry in ATTACKS} == {"frame", "video"}

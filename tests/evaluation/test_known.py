@@ -19,7 +19,7 @@ from sfumato.datasets.theatre import TheatreDataset
 from sfumato.errors import SfumatoError
 from sfumato.evaluation import scoring
 from sfumato.evaluation.attacks import ATTACKS
-from sfumato.evaluation.exam import Answers, Exam, asked, questions, truth
+from sfumato.evaluation.exam import Answers, Exam, Memory, asked, questions, truth
 from sfumato.evaluation.protocols import known
 from sfumato.evaluation.protocols.known import UTILITY, JudgeConfig, KnownProtocol, possible_exams
 from sfumato.evaluation.result import Result
@@ -193,6 +193,94 @@ def test_attacks_without_labels_are_left_out_and_said_so(minute: TheatreDataset)
     ]  # fmt: skip
 
 
+def recorded(monkeypatch: pytest.MonkeyPatch, clips: int) -> None:
+    """From now on so many clips of the theatre, one after the other, are of one recording."""
+    monkeypatch.setattr(TheatreDataset, "recordings", lambda self, indices: indices // clips)
+
+
+def test_other_attackers_from_end_to_end_and_again_without_training(
+    minute: TheatreDataset, tmp_path: Path, trained: list[str]
+) -> None:
+    names = ["transfer-frame", "pretrained-frame", "reconstruct-identity", "aggregate-frame"]
+    config = replace(TINY, attacks=tuple(names))
+    first = protocol(minute, tmp_path, config).judge([COARSE], RAW)
+    assert trained == ["action", *names] * 2
+    for line in first.lines:
+        assert [attack.attacker for attack in line.attacks] == names
+        assert [len(attack.curve[0]) for attack in line.attacks] == [1, 1, 1, 1]
+        assert [[m.name for m in attack.measures] for attack in line.attacks] == [[], [], ["PSNR", "SSIM"], []]
+    for said, times in (("transfer attackers learn", 1), ("nothing to average", 1), ("PSNR", 2), ("SSIM", 2)):
+        assert sum(said in note for note in first.notes) == times
+    raw, coarse = (line.attacks[2].measures[0].score for line in first.lines)
+    assert raw.value > coarse.value > 10 and raw.chance == coarse.chance and raw.raw == coarse.raw == raw.value
+    assert plain(protocol(minute, tmp_path, config).judge([COARSE], RAW)) == plain(first)
+    assert len(trained) == 10
+
+
+def test_what_exams_share_is_shared_by_those_of_one_anonymizer(
+    minute: TheatreDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All but what comes from raw clips alone: that is the same for everybody."""
+    given: list[Memory] = []
+    answers = pretend(lambda exam, clips: 1.0)
+
+    def sit(*arguments: Any, memory: Memory, **options: Any) -> Answers:
+        given.append(memory)
+        return answers(*arguments, **options)
+
+    monkeypatch.setattr(known, "sit", sit)
+    protocol(minute, tmp_path).judge([COARSE], RAW)
+    assert len({id(memory.raw) for memory in given}) == 1
+    made = [id(memory.anonymised) for memory in given]
+    assert made[:3] == made[:1] * 3 and made[3:] == made[3:4] * 3 and made[0] != made[3]
+
+
+def test_people_are_found_again_from_end_to_end(
+    minute: TheatreDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(theatre.PRESETS, "small", replace(minute.preset, cast=(2, 2, 3)))
+    result = protocol(TheatreDataset("small"), tmp_path, replace(TINY, attacks=("reid-frames",))).judge([COARSE], RAW)
+    for line in result.lines:
+        (attack,) = line.attacks
+        assert (attack.target, attack.metric) == ("re-identification", "rank-1")
+        assert attack.score.chance == pytest.approx(1 / 3)
+        assert [m.name for m in attack.measures] == ["mAP"]
+        assert [s.target for s in line.strongest] == ["re-identification"]
+    mentioned = [note for note in result.notes if "mAP" in note]
+    assert [note.split(":")[0] for note in mentioned] == ["identity", "downsample"]
+
+
+def test_a_name_may_stand_for_a_family(minute: TheatreDataset) -> None:
+    config = replace(TINY, attacks=("frame", "transfer", "transfer-frame"))
+    names = [exam.name for exam in possible_exams(minute, config)[0]]
+    assert names == ["action", "frame", *(f"transfer-{name}" for name in known.EVERY_ATTACK)]
+
+
+def test_how_an_attack_is_gone_about_is_part_of_what_is_kept(minute: TheatreDataset, tmp_path: Path) -> None:
+    judge, exam = protocol(minute, tmp_path), ATTACKS.make("reconstruct-video")
+    other = replace(exam, approach=replace(exam.approach, width=8))
+    fresh = replace(exam, approach=ATTACKS.make("video").approach)
+    also = replace(exam, approach=ATTACKS.make("transfer-video").approach)  # as bare of settings as the one before
+    assert len({judge._key(e, COARSE, 0) for e in (exam, other, fresh, also)}) == 4
+
+
+def test_recordings_are_the_units_of_intervals_and_are_not_both_learned_and_tested(
+    minute: TheatreDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded(monkeypatch, 4)
+    judge = protocol(minute, tmp_path)
+    exam = ATTACKS.make("identity")
+    assert [len(np.unique(part)) for part in judge._recordings(exam)] == [6, 6]
+    monkeypatch.setattr(known, "sit", pretend(lambda exam, clips: 1.0))
+    assert any("intervals are over recordings" in note for note in judge.judge([], RAW).notes)
+    recorded(monkeypatch, 6)
+    assert "has 4 val recordings for 'action', 5 are needed" in fails(minute)
+    # Clips 0 to 23 are the training part, 48 to 71 the test part: of 30 recordings in turn, 0–11 and 18–23 are in both.
+    monkeypatch.setattr(TheatreDataset, "recordings", lambda self, indices: indices % 30)
+    said = "18 recordings are in training and in test: attackers may know the place instead of the person"
+    assert said in possible_exams(minute, TINY)[1]
+
+
 def fails(data: TheatreDataset, config: JudgeConfig = TINY) -> str:
     with pytest.raises(SfumatoError) as error:
         possible_exams(data, config)
@@ -203,7 +291,14 @@ def fails(data: TheatreDataset, config: JudgeConfig = TINY) -> str:
 def test_a_judgement_that_could_not_end_does_not_begin(minute: TheatreDataset, monkeypatch: pytest.MonkeyPatch) -> None:
     nobody = TheatreDataset("small")
     nobody.persons = ()
-    assert "so there is nothing to attack" in fails(nobody, replace(TINY, attacks=("identity",)))
+    error = fails(nobody, replace(TINY, attacks=("identity",)))
+    assert "'identity' left out: theatre:small has no identity labels, so there is nothing to attack" in error
+    assert "has no identity labels" in fails(nobody, replace(TINY, attacks=("reid",)))
+    bare = TheatreDataset("small")
+    bare.attributes = ()
+    assert "has no attributes labels" in fails(bare, replace(TINY, attacks=("transfer-video",)))
+    # One person in validation: whoever is found again there, it is them.
+    assert "has 1 val persons with two recordings or more" in fails(minute, replace(TINY, attacks=("reid",)))
     idle = TheatreDataset("small")
     idle.actions = idle.actions[:1]
     assert "fewer than two actions" in fails(idle)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sfumato.errors import SfumatoError
-from sfumato.evaluation.result import AttackResult, AttributeScore, Leakage, Line, Result, Score, Strongest
+from sfumato.evaluation.result import AttackResult, AttributeScore, Leakage, Line, Measure, Result, Score, Strongest
 
 NAN = math.nan
 
@@ -19,7 +19,7 @@ def result() -> Result:
     attribute = AttributeScore("face", score, NAN, 0.4, 0.3, 0.2, f1_gain=0.25, ap_gain=-0.125)
     attack = AttackResult(
         "frame", "attributes", "frame", "tiny-frame", "cMAP", score, Leakage(0.5, 0.4, 0.6, "measured"), 0.5, 0.71,
-        [0.7, 0.69], [[0.5, NAN], [0.6, 0.7]], [attribute],
+        [0.7, 0.69], [[0.5, NAN], [0.6, 0.7]], [attribute], [Measure("PSNR", Score(21.5, 20.0, 23.0, NAN, 100.0))],
     )  # fmt: skip
     nothing = Leakage(NAN, NAN, NAN, "inconclusive")
     line = Line(
@@ -65,12 +65,15 @@ def test_nan_is_written_as_null_and_the_file_is_plain_json(tmp_path: Path) -> No
     assert line["attacks"][0]["attributes"][0]["f1"] is None
 
 
-def test_a_result_from_before_the_gains_is_still_read(tmp_path: Path) -> None:
+def test_a_result_from_before_the_gains_and_measures_is_still_read(tmp_path: Path) -> None:
     stored = json.loads(json.dumps(asdict(result())))
     for attribute in stored["lines"][0]["attacks"][0]["attributes"]:
         del attribute["f1_gain"], attribute["ap_gain"]
+    del stored["lines"][0]["attacks"][0]["measures"]
     (tmp_path / "r.json").write_text(json.dumps(stored))
-    (attribute,) = Result.load(tmp_path / "r.json").lines[0].attacks[0].attributes
+    (attack,) = Result.load(tmp_path / "r.json").lines[0].attacks
+    (attribute,) = attack.attributes
+    assert attack.measures == []
     assert math.isnan(attribute.f1_gain) and math.isnan(attribute.ap_gain)
 
 

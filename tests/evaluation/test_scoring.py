@@ -82,6 +82,63 @@ def test_seeds_are_averaged() -> None:
     assert found.curve == [[0.2, 0.4], [0.2, 0.4]]
 
 
+def test_clips_of_one_recording_count_as_one() -> None:
+    """Every clip four times over is no more evidence than once, if it is known that they belong together."""
+    once = names(0.5, 1, 100)
+
+    def often(answers: Answers) -> Answers:
+        fields = ("validation", "validation_labels", "test", "test_labels")
+        return Answers(*(np.repeat(getattr(answers, f), 4, axis=0) for f in fields), answers.curve, 0.0)
+
+    groups = np.repeat(np.arange(100), 4)
+
+    def intervals(answers: Answers, groups: tuple[np.ndarray, np.ndarray] | None) -> list[float]:
+        ruler = Ruler(Sitting(IDENTITY, "net", [answers], [answers], groups), (PEOPLE,))
+        found = attack_result(ruler, ()).score, strongest_of([ruler]).score, utility_score(ruler)
+        return [score.high - score.low for score in found]
+
+    alone, believed, grouped = (
+        intervals(once, None), intervals(often(once), None), intervals(often(once), (groups, groups)),
+    )  # fmt: skip
+    assert np.array(grouped) == pytest.approx(np.array(alone), rel=0.25)
+    assert (np.array(believed) < 0.7 * np.array(alone)).all()
+    each = intervals(once, (np.arange(100), np.arange(100)))
+    assert each == alone  # nothing changes where every clip is a recording of its own
+
+
+def test_attributes_of_one_recording_count_as_one() -> None:
+    both = attributes((0.6,), (0.6,))
+    width = []
+    for groups in (None, (np.arange(N) // 10, np.arange(N) // 10)):
+        ruler = Ruler(Sitting(FRAME, "net", [both], [both], groups), (2,))
+        (found,) = attack_result(ruler, SPECS[:1]).attributes
+        width.append((found.ap.low, found.ap.high))
+    assert width[0] != width[1]
+
+
+REID = Exam("reid", "", "re-identification", "video", "person")
+
+
+def test_chance_is_what_the_answers_say_where_they_do() -> None:
+    told, raw = names(0.5, 1), names(1.0, 2)
+    blind = np.where(np.arange(N) < 100, 0.4, 0.2)
+    told.blind = blind
+    found = attack_result(Ruler(Sitting(REID, "net", [told], [raw]), (PEOPLE,)), ())
+    assert found.metric == "rank-1" and found.target == "re-identification"
+    assert found.score.chance == pytest.approx(0.25)
+    assert found.leakage.value == pytest.approx((found.score.value - 0.25) / 0.75)
+
+
+def test_what_else_was_measured_is_averaged_over_seeds_and_has_its_interval() -> None:
+    one, other, raw = names(0.5, 1), names(0.5, 2), names(1.0, 3)
+    for answers, value in ((one, 20.0), (other, 22.0), (raw, 90.0)):
+        answers.measures = {"PSNR": np.stack([value + np.arange(N) % 2, np.full(N, 12.0)])}
+    (found,) = attack_result(Ruler(Sitting(IDENTITY, "net", [one, other], [raw]), (PEOPLE,)), ()).measures
+    assert found.name == "PSNR"
+    assert (found.score.value, found.score.chance, found.score.raw) == pytest.approx((21.5, 12, 90.5))
+    assert 21.4 < found.score.low < 21.5 < found.score.high < 21.6
+
+
 @pytest.mark.parametrize("target", ["identity", "attributes"])
 def test_an_anonymizer_that_does_nothing_leaks_everything(target: str) -> None:
     if target == "identity":

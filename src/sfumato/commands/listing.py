@@ -34,9 +34,9 @@ def _entries(what: str) -> Iterable[Entry]:
 
         return RECOGNIZERS
     if what == "attacks":
-        from sfumato.evaluation.attacks import ATTACKS
+        from sfumato.evaluation.attacks import ATTACKS, FAMILIES
 
-        return ATTACKS
+        return [*ATTACKS, *FAMILIES]
     if what == "protocols":
         from sfumato.evaluation.protocols import PROTOCOLS
 

@@ -1,6 +1,7 @@
 """One training of a fresh recognizer on (anonymised) clips, and what it answers on validation and test.
 
-Both sides of the judgement are exams: the utility exam asks what is done, an attack asks who is there.
+Both sides of the judgement are exams: the utility exam asks what is done, an attack asks who is there. An attacker that
+does more than train afresh and answer says so by its `Approach`.
 """
 
 from __future__ import annotations
@@ -9,22 +10,63 @@ import io
 import time
 import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from sfumato.datasets.base import Labels, Part, SplitBy, VideoDataset
 from sfumato.evaluation.metrics import cmap, one_hot_columns, top1
-from sfumato.recognizers import make_recognizer
-from sfumato.training.fit import ClipSet, FitConfig, Report, fit, predict
+from sfumato.recognizers import Recognizer, make_recognizer
+from sfumato.training.fit import ClipSet, Fit, FitConfig, Report, fit, predict
 from sfumato.writing import write_whole
 
-Target = Literal["action", "attributes", "identity"]
+Target = Literal["action", "attributes", "identity", "re-identification"]
 Level = Literal["frame", "video"]
+# The clips of a part that an exam asks about, in the order of `asked`: uint8 (N, views, T, 3, H, W).
+Source = Callable[[Part], Tensor]
+Choice = Callable[[Tensor, Tensor], float]
+_MEASURE = "measure "  # before the name of what else was measured, in a file of answers
+
+
+@dataclass(frozen=True)
+class Approach:
+    """How an exam is gone about: train afresh on the clips one will be asked about, answer about each video by itself.
+
+    Attackers that do otherwise override a step. Fields are plain settings, since answers are kept under their values.
+    """
+
+    def prepare(self, desk: Desk) -> Desk:
+        """What is done before the training, with the clips of the training part; what is seen from then on."""
+        return desk
+
+    def learn(self, desk: Desk) -> Fit:
+        """The training, on train and validation clips alone."""
+        return desk.train(desk.fresh(), desk.clips)
+
+    def choice(self, desk: Desk, model: nn.Module) -> Choice:
+        """The score of (probabilities, labels) on validation by which the epoch of `model` is chosen."""
+        return exam_score(desk.exam, desk.heads)
+
+    def items(self, exam: Exam, dataset: VideoDataset, part: Part) -> Tensor:
+        """Indices (N,) of the clips of a part that are answered about, in the order of the answers."""
+        return asked(exam, dataset, part)
+
+    def answer(self, desk: Desk, model: nn.Module, part: Part) -> Reply:
+        """The answers about validation or test."""
+        shares = predict(model, desk.clips(part), desk.heads, desk.examinee.fit, desk.device)
+        return Reply(shares.numpy(), desk.labels(part).numpy())
+
+    def lacks(self, exam: Exam, dataset: VideoDataset) -> str:
+        """What the data set would need besides the labels of the target, such as "has 1 test person, …"; "" if nothing."""
+        return ""
+
+    def note(self, dataset: VideoDataset, views: int) -> str:
+        """What a reader of these scores must know; "" if nothing."""
+        return ""
 
 
 @dataclass(frozen=True)
@@ -37,6 +79,7 @@ class Exam:
     level: Level
     by: SplitBy
     placed: bool = False  # trained on clips that are never shifted, zoomed or flipped: where things are may tell
+    approach: Approach = Approach()
 
 
 @dataclass(frozen=True)
@@ -47,9 +90,72 @@ class Examinee:
     fit: FitConfig
 
 
+@dataclass(frozen=True)
+class Memory:
+    """What several exams need and one has made: from raw clips alone, and from those of the anonymizer at hand."""
+
+    raw: dict[Any, Any] = field(default_factory=dict)
+    anonymised: dict[Any, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Desk:
+    """What lies before an examinee. `clips` it is asked about; `raw` are the same ones, before they were anonymised."""
+
+    exam: Exam
+    examinee: Examinee
+    dataset: VideoDataset
+    clips: Source
+    raw: Source
+    seed: int
+    device: torch.device
+    report: Report | None
+    memory: Memory
+
+    @property
+    def heads(self) -> tuple[int, ...]:
+        """How many answers each question has."""
+        return questions(self.exam, self.dataset)
+
+    def labels(self, part: Part) -> Tensor:
+        """The true answers about the clips of that part, (N, questions)."""
+        return truth(self.exam, self.dataset.labels(asked(self.exam, self.dataset, part)))
+
+    def fresh(self) -> Recognizer:
+        """A recognizer with random weights, the same ones for the same seed."""
+        shape = self.dataset.shape
+        torch.manual_seed(self.seed)
+        return make_recognizer(
+            self.examinee.recognizer, sum(self.heads), clip=(shape.frames, shape.height, shape.width)
+        )
+
+    def train(self, model: nn.Module, lessons: Source) -> Fit:
+        """`model` trained on the training clips of `lessons`, its epoch chosen on their validation clips."""
+        train, val = (ClipSet(lessons(part), self.labels(part)) for part in ("train", "val"))
+        return fit(
+            model, train, val, self.heads, self.examinee.fit, score=self.exam.approach.choice(self, model),
+            seed=self.seed, device=self.device, report=self.report,
+        )  # fmt: skip
+
+
+@dataclass
+class Reply:
+    """Probabilities (N, columns), true values (N, questions); the other two are explained at `Answers`."""
+
+    probabilities: np.ndarray
+    labels: np.ndarray
+    blind: np.ndarray = field(default_factory=lambda: np.empty(0))
+    measures: dict[str, np.ndarray] = field(default_factory=dict)
+
+
 @dataclass
 class Answers:
-    """Probabilities (N, columns) and true values (N, questions) on validation and test, and the learning curve."""
+    """Probabilities (N, columns) and true values (N, questions) on validation and test, and the learning curve.
+
+    blind: (N,) how probably each test item is answered rightly without looking; empty: who does not look names the most
+    frequent class. measures: what else was measured on every test item, by name, (2, N): the value, and what it would be
+    without looking.
+    """
 
     validation: np.ndarray
     validation_labels: np.ndarray
@@ -57,11 +163,15 @@ class Answers:
     test_labels: np.ndarray
     curve: np.ndarray
     seconds: float
+    blind: np.ndarray = field(default_factory=lambda: np.empty(0))
+    measures: dict[str, np.ndarray] = field(default_factory=dict)
 
     def save(self, path: Path) -> None:
         """Write as NumPy arrays, whole or not at all."""
+        fields: dict[str, Any] = {name: np.asarray(value) for name, value in vars(self).items() if name != "measures"}
+        fields |= {_MEASURE + name: value for name, value in self.measures.items()}
         packed = io.BytesIO()
-        np.savez_compressed(packed, **{**vars(self), "seconds": np.array(self.seconds)})
+        np.savez_compressed(packed, **fields)
         write_whole(path, packed.getvalue())
 
     @staticmethod
@@ -70,7 +180,10 @@ class Answers:
         try:
             with np.load(path, allow_pickle=False) as stored:
                 fields = {name: stored[name] for name in stored.files}
-            return Answers(**{**fields, "seconds": float(fields["seconds"])})
+            measures = {
+                name.removeprefix(_MEASURE): fields.pop(name) for name in [*fields] if name.startswith(_MEASURE)
+            }
+            return Answers(**{**fields, "seconds": float(fields["seconds"]), "measures": measures})
         except (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile):
             return None
 
@@ -79,15 +192,16 @@ def questions(exam: Exam, dataset: VideoDataset) -> tuple[int, ...]:
     """How many answers each question of the exam has: one question for action and identity, one per attribute else."""
     if exam.target == "action":
         return (len(dataset.actions),)
-    if exam.target == "identity":
+    if exam.target in ("identity", "re-identification"):
         return (len(dataset.persons),)
     return tuple(len(a.values) for a in dataset.attributes)
 
 
 def truth(exam: Exam, labels: Labels) -> Tensor:
     """The true answers, (N, questions) int64."""
-    columns = {"action": labels.action[:, None], "identity": labels.person[:, None], "attributes": labels.attributes}
-    return columns[exam.target]
+    if exam.target == "attributes":
+        return labels.attributes
+    return (labels.action if exam.target == "action" else labels.person)[:, None]
 
 
 def asked(exam: Exam, dataset: VideoDataset, part: Part) -> Tensor:
@@ -110,7 +224,7 @@ def yes_columns(probabilities: np.ndarray, heads: tuple[int, ...]) -> np.ndarray
     return np.take(probabilities, keep, axis=1)
 
 
-def exam_score(exam: Exam, heads: tuple[int, ...]) -> Callable[[Tensor, Tensor], float]:
+def exam_score(exam: Exam, heads: tuple[int, ...]) -> Choice:
     """The score a checkpoint is chosen by, on validation: top-1, or cMAP for attributes."""
     if exam.target != "attributes":
         return lambda probabilities, labels: top1(probabilities.numpy(), labels[:, 0].numpy())
@@ -123,28 +237,21 @@ def exam_score(exam: Exam, heads: tuple[int, ...]) -> Callable[[Tensor, Tensor],
 
 
 def sit(
-    exam: Exam, examinee: Examinee, dataset: VideoDataset, clips: Callable[[Part], Tensor], *, seed: int,
-    device: torch.device, report: Report | None = None,
+    exam: Exam, examinee: Examinee, dataset: VideoDataset, clips: Source, *, seed: int, device: torch.device,
+    report: Report | None = None, raw: Source | None = None, memory: Memory | None = None,
 ) -> Answers:  # fmt: skip
     """Train on the training part, choose the epoch on validation, answer the test part once.
 
-    clips(part): uint8 (N, views, T, 3, H, W) in the order of `asked(exam, dataset, part)`.
+    clips(part): uint8 (N, views, T, 3, H, W) in the order of `asked(exam, dataset, part)`; raw(part): the same before they
+    were anonymised, which they were not unless it is given.
     """
     started = time.perf_counter()
-    heads = questions(exam, dataset)
-    labels = {p: truth(exam, dataset.labels(asked(exam, dataset, p))) for p in ("train", "val", "test")}
-    shape = dataset.shape
-    torch.manual_seed(seed)  # the recognizer's first weights
-    model = make_recognizer(examinee.recognizer, sum(heads), clip=(shape.frames, shape.height, shape.width))
-    found = fit(
-        model, ClipSet(clips("train"), labels["train"]), ClipSet(clips("val"), labels["val"]), heads, examinee.fit,
-        score=exam_score(exam, heads), seed=seed, device=device, report=report,
-    )  # fmt: skip
-
-    def answer(part: Part) -> np.ndarray:
-        return predict(found.model, clips(part), heads, examinee.fit, device).numpy()
-
+    approach = exam.approach
+    desk = Desk(exam, examinee, dataset, clips, raw or clips, seed, device, report, memory or Memory())
+    desk = approach.prepare(desk)
+    found = approach.learn(desk)
+    validation, test = (approach.answer(desk, found.model, part) for part in ("val", "test"))
     return Answers(
-        answer("val"), labels["val"].numpy(), answer("test"), labels["test"].numpy(), np.array(found.curve),
-        time.perf_counter() - started,
+        validation.probabilities, validation.labels, test.probabilities, test.labels, np.array(found.curve),
+        time.perf_counter() - started, test.blind, test.measures,
     )  # fmt: skip

@@ -15,7 +15,7 @@ from sfumato.errors import SfumatoError
 from sfumato.writing import to_json, write_whole
 
 SCHEMA = "sfumato-result/1"
-_LATER = ("f1_gain", "ap_gain")
+_LATER = ("f1_gain", "ap_gain", "measures")
 
 
 @dataclass
@@ -67,6 +67,14 @@ class AttributeScore:
 
 
 @dataclass
+class Measure:
+    """What an attacker measured besides its score, such as the PSNR of what it reconstructed; `chance`: without looking."""
+
+    name: str
+    score: Score
+
+
+@dataclass
 class AttackResult:
     """One attacker against one anonymizer. `curve`: its validation score after every epoch, per seed."""
 
@@ -82,6 +90,7 @@ class AttackResult:
     per_seed: list[float]
     curve: list[list[float]]
     attributes: list[AttributeScore] = field(default_factory=list)
+    measures: list[Measure] = field(default_factory=list)
 
 
 @dataclass
@@ -151,7 +160,7 @@ def _build(kind: Any, value: Any) -> Any:
     """Plain JSON back into the dataclasses, by their type hints."""
     if isinstance(kind, type) and is_dataclass(kind):
         hints = get_type_hints(kind)
-        # Results that were written before the gains were known are still results.
+        # Results that were written before these were known are still results.
         there = [f.name for f in fields(kind) if f.name in value or f.name not in _LATER]
         return kind(**{name: _build(hints[name], value[name]) for name in there})
     if get_origin(kind) is list:

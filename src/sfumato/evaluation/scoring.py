@@ -12,6 +12,7 @@ from sfumato.datasets.sample import AttributeSpec
 from sfumato.evaluation.exam import Answers, Exam, yes_columns
 from sfumato.evaluation.metrics import (
     FLOORS,
+    Headline,
     Interval,
     always_yes_f1,
     bootstrap,
@@ -25,9 +26,10 @@ from sfumato.evaluation.metrics import (
     one_hot_columns,
     reaches_floor,
     resampled_ap,
+    resampler,
     residual_leakage,
 )
-from sfumato.evaluation.result import AttackResult, AttributeScore, Leakage, Score, Strongest
+from sfumato.evaluation.result import AttackResult, AttributeScore, Leakage, Measure, Score, Strongest
 
 Items = np.ndarray
 SAMPLES = 1000
@@ -35,32 +37,40 @@ SAMPLES = 1000
 
 @dataclass
 class Sitting:
-    """One exam as sat by one examinee, once per seed, on anonymised and on raw clips."""
+    """One exam as sat by one examinee, once per seed, on anonymised and on raw clips.
+
+    groups: (N,) labels of the validation and of the test items; those of a group, such as the clips of one recording, are
+    not independent and are resampled together. None: each item by itself.
+    """
 
     exam: Exam
     recognizer: str
     answers: Sequence[Answers]
     raw: Sequence[Answers]
+    groups: tuple[np.ndarray, np.ndarray] | None = None
 
 
 class Ruler:
     """Measures one sitting in its own metric: rows are items, several seeds are averaged inside every resample.
 
     `score(items)` and `raw(items)` give (questions,) arrays on those test items, `chance(items)` likewise;
-    `validation(items)` on validation items. For top-1 there is one question.
+    `validation(items)` on validation items. For top-1, and rank-1 of re-identification, there is one question.
     """
 
     def __init__(self, sitting: Sitting, heads: tuple[int, ...]) -> None:
         self.sitting, self.heads = sitting, heads
         attributes = sitting.exam.target == "attributes"
         make = self._precision if attributes else self._accuracy
-        self.metric = "cMAP" if attributes else "top-1"
+        self.metric = {"attributes": "cMAP", "re-identification": "rank-1"}.get(sitting.exam.target, "top-1")
         self.score, self.raw = make(sitting.answers, "test"), make(sitting.raw, "test")
         self.validation = make(sitting.answers, "validation")
         self.raw_validation = make(sitting.raw, "validation")
         self.labels = sitting.answers[0].test_labels
         self.most_frequent = np.bincount(self.labels[:, 0]).argmax()
+        self.blind = sitting.answers[0].blind
         self.n, self.n_validation = len(self.labels), len(sitting.answers[0].validation_labels)
+        self.validation_groups = sitting.groups[0] if sitting.groups else None
+        self.groups = sitting.groups[1] if sitting.groups else None
 
     def _accuracy(self, answers: Sequence[Answers], part: str) -> Callable[[Items], np.ndarray]:
         right = [getattr(a, part).argmax(1) == getattr(a, f"{part}_labels")[:, 0] for a in answers]
@@ -75,12 +85,18 @@ class Ruler:
 
     def chance(self, items: Items) -> np.ndarray:
         """What a blind answer scores on those test items, (questions,)."""
+        if self.blind.size:
+            return np.array([self.blind[items].mean()])
         if self.metric == "top-1":
             # Who answers blindly names the split's most frequent class. That of every resample anew would be luck, which
             # pulls the interval of the leakage down.
             return np.array([(self.labels[items, 0] == self.most_frequent).mean()])
         columns = one_hot_columns(self.labels[items], self.heads)
         return np.asarray(chance_ap(columns.labels, columns.owner))
+
+    def bootstrap(self, statistic: Callable[[Items], float]) -> Interval:
+        """A statistic of test items with its interval."""
+        return bootstrap(statistic, self.n, groups=self.groups, samples=SAMPLES)
 
     @property
     def all(self) -> Items:
@@ -95,8 +111,7 @@ def mean(values: np.ndarray) -> float:
 
 def utility_score(ruler: Ruler) -> Score:
     """The action's top-1 with its interval over test clips."""
-    found = bootstrap(lambda items: float(ruler.score(items)[0]), ruler.n, samples=SAMPLES)
-    return _score(found, ruler)
+    return _score(ruler.bootstrap(lambda items: float(ruler.score(items)[0])), ruler)
 
 
 def _score(found: Interval, ruler: Ruler) -> Score:
@@ -120,25 +135,37 @@ def conclusive(ruler: Ruler) -> bool:
 def attack_result(ruler: Ruler, attributes: Sequence[AttributeSpec]) -> AttackResult:
     """One attacker: its score, and its leakage paired with its own score on raw, on the same resamples."""
     s = ruler.sitting
-    score = bootstrap(lambda items: mean(ruler.score(items)), ruler.n, samples=SAMPLES)
+    score = ruler.bootstrap(lambda items: mean(ruler.score(items)))
 
     def residual(items: Items) -> float:
         return residual_leakage(mean(ruler.score(items)), mean(ruler.chance(items)), mean(ruler.raw(items)))
 
-    leakage = _leakage(conclusive(ruler), lambda: bootstrap(residual, ruler.n, samples=SAMPLES))
+    leakage = _leakage(conclusive(ruler), lambda: ruler.bootstrap(residual))
     each = [Ruler(Sitting(s.exam, s.recognizer, [a], s.raw), ruler.heads) for a in s.answers]
     return AttackResult(
         s.exam.name, s.exam.target, s.exam.level, s.recognizer, ruler.metric, _score(score, ruler),
         leakage, FLOORS[s.exam.target], mean(ruler.validation(np.arange(ruler.n_validation))),
         [mean(one.score(ruler.all)) for one in each], [a.curve.tolist() for a in s.answers],
-        _attribute_scores(ruler, attributes) if s.exam.target == "attributes" else [],
+        _attribute_scores(ruler, attributes) if s.exam.target == "attributes" else [], _measures(ruler),
     )  # fmt: skip
+
+
+def _measures(ruler: Ruler) -> list[Measure]:
+    """What else the answers hold of every test item, over seeds."""
+    found = []
+    for name in ruler.sitting.answers[0].measures:
+        values, blind = np.mean([answers.measures[name] for answers in ruler.sitting.answers], axis=0)
+        raw = float(np.mean([answers.measures[name][0] for answers in ruler.sitting.raw]))
+        interval = ruler.bootstrap(lambda items, values=values: float(values[items].mean()))  # type: ignore[misc]
+        found.append(Measure(name, Score(*interval, chance=float(blind.mean()), raw=raw)))
+    return found
 
 
 def _attribute_scores(ruler: Ruler, attributes: Sequence[AttributeSpec]) -> list[AttributeScore]:
     columns = one_hot_columns(ruler.labels, ruler.heads)
     draw = np.random.default_rng(0)
-    resamples = [draw.integers(ruler.n, size=ruler.n) for _ in range(SAMPLES)]
+    resample = resampler(ruler.n, ruler.groups)
+    resamples = [resample(draw) for _ in range(SAMPLES)]
     score, raw, chance = (np.stack([of(r) for r in resamples]) for of in (ruler.score, ruler.raw, ruler.chance))
     low, high = np.nanquantile(score, [0.025, 0.975], axis=0)
     told = ruler.score(ruler.all), low, high, ruler.chance(ruler.all), ruler.raw(ruler.all)
@@ -191,13 +218,18 @@ def strongest_of(rulers: Sequence[Ruler]) -> Strongest:
         chance = first.chance(items)
         return np.asarray((table("score")(items) - chance) / np.nanmean(raw(items) - chance))
 
-    sizes = (first.n_validation, first.n)
-    score = bootstrap_max(table("validation"), table("score"), *sizes, samples=SAMPLES)
+    def over(test: Callable[[Items], np.ndarray]) -> Headline:
+        return bootstrap_max(
+            table("validation"), test, first.n_validation, first.n, validation_groups=first.validation_groups,
+            test_groups=first.groups, samples=SAMPLES,
+        )  # fmt: skip
+
+    score = over(table("score"))
     names = sorted({rulers[i].sitting.exam.name for i in score.chosen if i >= 0})
     chance = mean(first.chance(first.all))
     floor = FLOORS[first.sitting.exam.target]
     reached = reaches_floor(mean(raw(first.all)), chance, floor)
-    leakage = _leakage(reached, lambda: bootstrap_max(table("validation"), residuals, *sizes, samples=SAMPLES).mean)
+    leakage = _leakage(reached, lambda: over(residuals).mean)
     total = Score(score.mean.value, score.mean.low, score.mean.high, chance, mean(raw(first.all)))
     return Strongest(first.sitting.exam.target, names, total, leakage)
 

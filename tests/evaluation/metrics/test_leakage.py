@@ -33,4 +33,4 @@ def test_an_attacker_that_fails_on_raw_proves_nothing() -> None:
     assert reaches_floor(0.78, chance=0.584, floor=0.4)
     assert not reaches_floor(1.0, chance=1.0)
     assert not reaches_floor(math.nan, chance=0.5)
-    assert FLOORS == {"attributes": 0.5, "identity": 0.5, "action": 0.2}
+    assert FLOORS == {"attributes": 0.5, "identity": 0.5, "re-identification": 0.5, "action": 0.2}

@@ -1,13 +1,38 @@
-"""Who tries to break an anonymizer. Each attacker trains on anonymised clips (adaptive); none is ever weakened."""
+"""Who tries to break an anonymizer. Attackers train on anonymised clips (adaptive) unless they say otherwise; none is
+ever weakened."""
 
-from sfumato.evaluation.attacks.frame import FRAME
-from sfumato.evaluation.attacks.identity import IDENTITY, IDENTITY_FRAMES, IDENTITY_PLACED
-from sfumato.evaluation.attacks.video import VIDEO, VIDEO_PLACED
+from sfumato.evaluation.attacks.aggregate import AGGREGATE
+from sfumato.evaluation.attacks.pretrained import PRETRAINED
+from sfumato.evaluation.attacks.reconstruct import RECONSTRUCT
+from sfumato.evaluation.attacks.reid import REID, REID_FRAMES
+from sfumato.evaluation.attacks.transfer import TRANSFER
+from sfumato.evaluation.attacks.variants import EVERYDAY
 from sfumato.evaluation.exam import Exam
-from sfumato.registry import Registry
+from sfumato.registry import Registry, unknown_name
 
 ATTACKS: Registry[Exam] = Registry("attack")
-for _attack in (FRAME, VIDEO, VIDEO_PLACED, IDENTITY, IDENTITY_FRAMES, IDENTITY_PLACED):
+for _attack in (*EVERYDAY, *TRANSFER, *PRETRAINED, *RECONSTRUCT, REID, REID_FRAMES, *AGGREGATE):
     ATTACKS.add(_attack.name, _attack.summary, lambda attack=_attack: attack)
 
-__all__ = ["ATTACKS"]
+# Several attackers under one name.
+FAMILIES: Registry[tuple[Exam, ...]] = Registry("attack")
+for _name, _family in {
+    "transfer": TRANSFER, "pretrained": PRETRAINED, "reconstruct": RECONSTRUCT, "aggregate": AGGREGATE,
+}.items():  # fmt: skip
+    FAMILIES.add(_name, f"all {len(_family)} attackers {_name}-…", lambda family=_family: family)
+
+
+def attacks_named(name: str) -> tuple[Exam, ...]:
+    """The attack of that name, or all of the family of that name.
+
+    >>> [exam.name for exam in attacks_named("frame")]
+    ['frame']
+    """
+    if name in FAMILIES:
+        return FAMILIES.make(name)
+    if name not in ATTACKS:
+        raise unknown_name("attack", name, [*ATTACKS.names(), *FAMILIES.names()])
+    return (ATTACKS.make(name),)
+
+
+__all__ = ["ATTACKS", "FAMILIES", "attacks_named"]

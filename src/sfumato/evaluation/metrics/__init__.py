@@ -1,5 +1,5 @@
 """The numbers: accuracy, attributes (cMAP, F1, gain over chance), residual leakage, trade-off (NHV), detection,
-anomalies, and their intervals.
+anomalies, re-identification, reconstruction, and their intervals.
 
 Pure functions on arrays, in float64; each score has its chance line beside it.
 """
@@ -30,12 +30,15 @@ from sfumato.evaluation.metrics.bootstrap import (
     paired_difference,
     resampled_ap,
     resampled_cmap,
+    resampler,
     strongest,
 )
 from sfumato.evaluation.metrics.detection import Found, Truth, detection_ap, detection_map
 from sfumato.evaluation.metrics.gain import Gain, gain_over_random, random_f1
 from sfumato.evaluation.metrics.hypervolume import REFERENCE, leakage_removed, nhv, pareto_front, utility_kept
 from sfumato.evaluation.metrics.leakage import FLOORS, above_chance, reaches_floor, residual_leakage
+from sfumato.evaluation.metrics.pictures import psnr
+from sfumato.evaluation.metrics.retrieval import best_match, chance_retrieval_ap, retrieval_ap
 
 __all__ = [
     "CHANCE_AUC",
@@ -54,10 +57,12 @@ __all__ = [
     "attribute_ap",
     "average_clips",
     "average_precision",
+    "best_match",
     "bootstrap",
     "bootstrap_max",
     "by_attribute",
     "chance_ap",
+    "chance_retrieval_ap",
     "chance_top1",
     "cmap",
     "coin_f1",
@@ -73,11 +78,14 @@ __all__ = [
     "one_hot_columns",
     "paired_difference",
     "pareto_front",
+    "psnr",
     "random_f1",
     "reaches_floor",
     "resampled_ap",
     "resampled_cmap",
+    "resampler",
     "residual_leakage",
+    "retrieval_ap",
     "strongest",
     "top1",
     "utility_kept",

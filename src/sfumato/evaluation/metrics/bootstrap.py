@@ -63,7 +63,7 @@ def bootstrap(
     >>> bootstrap(lambda items: float(np.mean(items < 50)), n=100).value
     0.5
     """
-    draw = _resampler(n, groups)
+    draw = resampler(n, groups)
     rng = np.random.default_rng(seed)
     value = float(statistic(np.arange(n)))
     return _interval(value, np.array([statistic(draw(rng)) for _ in range(samples)]), level)
@@ -160,7 +160,7 @@ def bootstrap_max(
     >>> bootstrap_max(lambda items: np.ones((2, 1)), lambda items: np.ones((2, 1)), 9, 9).mean
     Interval(value=1.0, low=1.0, high=1.0)
     """
-    draw_validation, draw_test = _resampler(n_validation, validation_groups), _resampler(n_test, test_groups)
+    draw_validation, draw_test = resampler(n_validation, validation_groups), resampler(n_test, test_groups)
     rng = np.random.default_rng(seed)
     chosen, values = strongest(validation(np.arange(n_validation)), test(np.arange(n_test)))
     draws = np.stack(
@@ -172,15 +172,14 @@ def bootstrap_max(
     return Headline(chosen, per_attribute, mean, counted)
 
 
-def _over_seeds(scores: ArrayLike) -> Array:
-    table = np.asarray(scores, dtype=np.float64)
-    if table.ndim not in (2, 3):
-        raise ValueError(f"scores must be (attackers, A) or (attackers, seeds, A), not {table.shape}")
-    return table.mean(axis=1) if table.ndim == 3 else table
+def resampler(n: int, groups: ArrayLike | None) -> Callable[[np.random.Generator], Items]:
+    """A function that draws one resample: as many items, or whole groups, as there are, with replacement.
 
+    Fewer than `MIN_GROUPS` items or groups raise a ValueError.
 
-def _resampler(n: int, groups: ArrayLike | None) -> Callable[[np.random.Generator], Items]:
-    """A function that draws one resample: as many items, or whole groups, as there are, with replacement."""
+    >>> resampler(9, None)(np.random.default_rng(0)).shape
+    (9,)
+    """
     labels = np.arange(n) if groups is None else np.asarray(groups)
     if labels.shape != (n,):
         raise ValueError(f"groups {labels.shape} must label each of the {n} items")
@@ -193,6 +192,13 @@ def _resampler(n: int, groups: ArrayLike | None) -> Callable[[np.random.Generato
         return lambda rng: rng.integers(n, size=n)
     members = np.split(np.argsort(group, kind="stable"), np.cumsum(sizes)[:-1])
     return lambda rng: np.concatenate([members[g] for g in rng.integers(len(members), size=len(members))])
+
+
+def _over_seeds(scores: ArrayLike) -> Array:
+    table = np.asarray(scores, dtype=np.float64)
+    if table.ndim not in (2, 3):
+        raise ValueError(f"scores must be (attackers, A) or (attackers, seeds, A), not {table.shape}")
+    return table.mean(axis=1) if table.ndim == 3 else table
 
 
 def _interval(value: float, draws: Array, level: float) -> Interval:

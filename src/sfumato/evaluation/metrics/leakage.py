@@ -14,7 +14,9 @@ Numbers = TypeVar("Numbers", float, NDArray[np.float64])
 # Half of the way from chance to perfect, on raw video. An attacker below it is too weak for its failure on anonymised
 # video to mean privacy; one above it has clearly learned the task, while hard attributes stay within reach.
 # The action has a lower one: many data sets are hard, but a ratio to an accuracy near chance would be noise.
-FLOORS: Mapping[str, float] = MappingProxyType({"attributes": 0.5, "identity": 0.5, "action": 0.2})
+FLOORS: Mapping[str, float] = MappingProxyType(
+    {"attributes": 0.5, "identity": 0.5, "re-identification": 0.5, "action": 0.2}
+)
 
 # Below this, "raw − chance" is rounding, and a ratio to it is noise.
 _CLEARLY_POSITIVE = 1e-9

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,12 +23,12 @@ from sfumato.anonymizers import fingerprint, label
 from sfumato.anonymizers.base import Anonymizer
 from sfumato.datasets.base import Part, SplitBy, VideoDataset
 from sfumato.errors import SfumatoError
-from sfumato.evaluation.attacks import ATTACKS
-from sfumato.evaluation.exam import Answers, Exam, Examinee, asked, questions, sit, truth
+from sfumato.evaluation.attacks import attacks_named
+from sfumato.evaluation.exam import Answers, Exam, Examinee, Memory, Source, asked, questions, sit, truth
 from sfumato.evaluation.material import Material, anonymize_clips
 from sfumato.evaluation.metrics import MIN_GROUPS, leakage_removed, nhv, utility_kept
 from sfumato.evaluation.provenance import code_digest, commit, versions
-from sfumato.evaluation.result import Line, Result
+from sfumato.evaluation.result import Line, Result, Score
 from sfumato.evaluation.scoring import Ruler, Sitting, attack_result, headline, strongest_of, utility_score
 from sfumato.recognizers import level_of
 from sfumato.training.device import hardware
@@ -91,23 +92,30 @@ def possible_exams(
 ) -> tuple[list[Exam], list[str]]:
     """The exams this data set has labels for, and a note for each that is left out; `usual` where none is named."""
     exams, notes = [], []
-    has = {"attributes": bool(dataset.attributes), "identity": len(dataset.persons) > 1}
-    for name in dict.fromkeys(config.attacks or usual):
-        attack = ATTACKS.make(name)
-        if has[attack.target]:
-            exams.append(attack)
+    for attack in dict.fromkeys(exam for name in config.attacks or usual for exam in attacks_named(name)):
+        missing = _missing(attack, dataset)
+        if missing:
+            notes.append(f"attack '{attack.name}' left out: {dataset.name} {missing}")
         else:
-            notes.append(f"attack '{name}' left out: {dataset.name} has no {attack.target} labels")
+            exams.append(attack)
     if not exams:
         raise SfumatoError(
-            f"{dataset.name} says neither who is in a video nor any attribute of them, so there is nothing to attack",
-            "list the videos in a CSV with a column 'person' or attributes, and judge on manifest:index.csv",
+            f"{notes[0]}, so there is nothing to attack",
+            "name another attack, or list the videos in a CSV with a column 'person' or attributes: manifest:index.csv",
         )
     if len(dataset.actions) < 2:
         raise SfumatoError(f"{dataset.name} has fewer than two actions", "there is no utility to keep")
     for exam in (UTILITY, *exams):
         _check_enough(exam, dataset)
+    notes += filter(None, dict.fromkeys(exam.approach.note(dataset, config.views) for exam in exams))
     return [UTILITY, *exams], notes + _split_notes(dataset, exams)
+
+
+def _missing(exam: Exam, dataset: VideoDataset) -> str:
+    """What the data set would need for that exam, in words that follow its name; "" if nothing."""
+    if exam.target == "attributes":
+        return "" if dataset.attributes else "has no attributes labels"
+    return exam.approach.lacks(exam, dataset) if len(dataset.persons) > 1 else "has no identity labels"
 
 
 def _split_notes(dataset: VideoDataset, exams: Sequence[Exam]) -> list[str]:
@@ -121,6 +129,11 @@ def _split_notes(dataset: VideoDataset, exams: Sequence[Exam]) -> list[str]:
         notes.append(
             f"{len(shared)} test persons were seen in training: give a column split_person to judge new people"
         )
+    train, test = (dataset.recordings(dataset.split(part, "clip")).unique() for part in ("train", "test"))
+    if both := int(torch.isin(test, train).sum()):
+        notes.append(
+            f"{both} recordings are in training and in test: attackers may know the place instead of the person"
+        )
     strangers = people("test", "clip") - people("train", "clip")
     if strangers and any(exam.target == "identity" for exam in exams):
         notes.append(f"{len(strangers)} test persons are never seen in training: no attacker can name them")
@@ -130,10 +143,13 @@ def _split_notes(dataset: VideoDataset, exams: Sequence[Exam]) -> list[str]:
 def _check_enough(exam: Exam, dataset: VideoDataset) -> None:
     """Stop before the first training where a score or its interval could not be computed after the last."""
     for part in ("train", "val", "test"):
-        clips = asked(exam, dataset, part)
-        if len(clips) < MIN_GROUPS:
+        clips = exam.approach.items(exam, dataset, part)
+        # One may learn from a single recording; but what is asked about is resampled by them.
+        units = len(clips) if part == "train" else len(dataset.recordings(clips).unique())
+        if units < MIN_GROUPS:
+            what = "clips" if units == len(clips) else "recordings"
             raise SfumatoError(
-                f"{dataset.name} has {len(clips)} {part} clips for '{exam.name}', {MIN_GROUPS} are needed",
+                f"{dataset.name} has {units} {part} {what} for '{exam.name}', {MIN_GROUPS} are needed",
                 "give more videos, or move some there",
             )
         if exam.target == "attributes":
@@ -144,6 +160,20 @@ def _check_enough(exam: Exam, dataset: VideoDataset) -> None:
                         f"{dataset.name}: '{spec.name}' is '{spec.values[1]}' in {found} {part} clips, {MIN_GROUPS} are needed",
                         "give more such videos, or judge other attributes",
                     )
+
+
+def measured_notes(lines: Sequence[Line]) -> list[str]:
+    """What attackers measured besides their scores, a line for each anonymizer and measure.
+
+    >>> measured_notes(result.lines)[0]
+    'blur: mAP 0.41 [0.38–0.45], without looking 0.14, raw 0.62'
+    """
+
+    def told(s: Score) -> str:
+        return f"{s.value:.2f} [{s.low:.2f}–{s.high:.2f}], without looking {s.chance:.2f}, raw {s.raw:.2f}"
+
+    every = ((line.anonymizer, m) for line in lines for attack in line.attacks for m in attack.measures)
+    return list(dict.fromkeys(f"{name}: {m.name} {told(m.score)}" for name, m in every))
 
 
 class KnownProtocol:
@@ -169,6 +199,7 @@ class KnownProtocol:
         self.notes += self._private_notes()
         self.trainings = len(self.exams) * config.seeds
         self._material: Material | None = None
+        self._memory = Memory()
         self._data = self.dataset.fingerprint()
         folder.mkdir(parents=True, exist_ok=True)
 
@@ -205,6 +236,7 @@ class KnownProtocol:
             self._data,
             fingerprint(anonymizer),
             asdict(exam),
+            type(exam.approach).__name__,
             self._who(exam),
             self.config.views,
             seed,
@@ -215,6 +247,7 @@ class KnownProtocol:
 
     def examine(self, anonymizer: Anonymizer) -> dict[str, list[Answers]]:
         """All exams on clips of this anonymizer, every seed: exam name → answers per seed."""
+        self._memory = Memory(raw=self._memory.raw)
         pixels: Tensor | None = None
         found: dict[str, list[Answers]] = {exam.name: [] for exam in self.exams}
         for seed in range(self.config.seeds):
@@ -243,17 +276,19 @@ class KnownProtocol:
         def report(epoch: int, epochs: int, score: float) -> None:
             self.watch.status(f"{name}: {exam.name}, epoch {epoch}/{epochs}, validation {score:.2f}")
 
+        def source(of: Tensor) -> Source:
+            return lambda part: of[self.material.rows(asked(exam, self.dataset, part))]
+
         return sit(
-            exam, self.config.examinee(exam, self.dataset), self.dataset,
-            lambda part: pixels[self.material.rows(asked(exam, self.dataset, part))], seed=seed, device=self.device,
-            report=report,
+            exam, self.config.examinee(exam, self.dataset), self.dataset, source(pixels), seed=seed, device=self.device,
+            report=report, raw=source(self.material.clips.pixels), memory=self._memory,
         )  # fmt: skip
 
     def line(self, anonymizer: Anonymizer, answers: dict[str, list[Answers]], raw: dict[str, list[Answers]]) -> Line:
         """The scores of one anonymizer, paired with raw."""
         rulers = {}
         for exam in self.exams:
-            sitting = Sitting(exam, self.recognizer(exam), answers[exam.name], raw[exam.name])
+            sitting = Sitting(exam, self.recognizer(exam), answers[exam.name], raw[exam.name], self._recordings(exam))
             rulers[exam.name] = Ruler(sitting, questions(exam, self.dataset))
         attacks = [ruler for name, ruler in rulers.items() if name != UTILITY.name]
         targets = list(dict.fromkeys(r.sitting.exam.target for r in attacks))
@@ -268,6 +303,14 @@ class KnownProtocol:
             nhv([(kept, leakage_removed(worst.value))]) if decided else math.nan,
         )  # fmt: skip
 
+    def _recordings(self, exam: Exam) -> tuple[np.ndarray, np.ndarray]:
+        """Which of the exam's validation items, and of its test items, come from one recording."""
+
+        def part(name: Part) -> np.ndarray:
+            return self.dataset.recordings(exam.approach.items(exam, self.dataset, name)).numpy()
+
+        return part("val"), part("test")
+
     def judge(self, anonymizers: Sequence[Anonymizer], raw: Anonymizer) -> Result:
         """Raw video first, then every anonymizer; one result."""
         self.watch.total(self.trainings * (1 + len(anonymizers)))
@@ -281,9 +324,12 @@ class KnownProtocol:
         persons = self.dataset.labels(test).person
         people = persons[persons >= 0].unique().numel()
         shape = self.dataset.shape
+        shared = len(self.dataset.recordings(test).unique()) < len(test)
         notes = [
             *self.notes,
-            f"judged on clips of {shape.frames}×{shape.height}×{shape.width}; intervals are over clips",
+            f"judged on clips of {shape.frames}×{shape.height}×{shape.width}; intervals are over "
+            f"{'recordings' if shared else 'clips'}",
+            *measured_notes(lines),
         ]
         if not people:
             notes.append("who is in the clips is not known: the action may be judged on people seen in training")
