@@ -31,6 +31,13 @@ def test_every_claim_has_a_verdict_in_the_json(tmp_path: Path) -> None:
         assert each["verdict"] == "undecided" or min(n["seeds"] for n in each["numbers"]) > 1
 
 
+def test_the_page_in_the_documentation_is_what_the_results_say(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["claims", "--page", str(tmp_path / "claims.md")])
+    assert done.exit_code == 0, done.output
+    # When it fails: sfumato claims --page docs/claims.md
+    assert (tmp_path / "claims.md").read_text() == (ROOT / "docs" / "claims.md").read_text()
+
+
 def test_one_claim_by_its_id() -> None:
     done = CliRunner().invoke(app, ["claims", "--only", "S5"])
     assert done.exit_code == 0 and "a frozen f_B" in done.output

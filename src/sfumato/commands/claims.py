@@ -20,8 +20,9 @@ COLOURS = {"holds": "green", "refuted": "red", "undecided": "dim"}
 
 
 def show_claims(
-    only: Sequence[str], *, run: bool, seeds: int, device: str, lanes: int, runs: Path, json_file: Path | None
-) -> None:
+    only: Sequence[str], *, run: bool, seeds: int, device: str, lanes: int, runs: Path, json_file: Path | None,
+    page: Path | None,
+) -> None:  # fmt: skip
     """Run what is asked for, then print every verdict with its numbers."""
     root = Path()
     if not (root / "benchmarks").is_dir():
@@ -36,9 +37,10 @@ def show_claims(
     judged = [decide(claim, found) for claim in asked]
     if json_file:
         write_whole(json_file, (json.dumps([as_json(each) for each in judged], indent=1) + "\n").encode())
+    if page:
+        write_whole(page, as_markdown(judged).encode())
     out.print(render(judged))
-    counts = {verdict: sum(each.verdict == verdict for each in judged) for verdict in COLOURS}
-    say(", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
+    say(counted(judged))
     if not run and any(each.missing for each in judged):
         say("run what is missing: sfumato claims --run --only ID --device cuda (a GPU; three seeds decide)")
 
@@ -64,6 +66,28 @@ def render(judged: Sequence[Judgement]) -> Table:
         about = each.claim
         table.add_row(about.id, about.paper, about.statement, f"[{colour}]{each.verdict}[/]", why(each))
     return table
+
+
+def counted(judged: Sequence[Judgement]) -> str:
+    """How many claims hold, are refuted, are undecided, in words."""
+    return ", ".join(f"{sum(each.verdict == verdict for each in judged)} {verdict}" for verdict in COLOURS)
+
+
+def as_markdown(judged: Sequence[Judgement]) -> str:
+    """The ledger as a page of the documentation."""
+    rows = [
+        f"| {c.id} | {c.paper} | {c.statement} | {each.verdict if each.verdict == 'undecided' else f'**{each.verdict}**'} "
+        f"| {why(each).replace(chr(10), '<br>')} |"
+        for each in judged
+        for c in (each.claim,)
+    ]
+    return "\n".join([
+        "# The papers' claims, tested", "",
+        f"{counted(judged)}. Made by `sfumato claims --page docs/claims.md` from the results in `benchmarks/results`; "
+        "rules and margins, fixed before the runs that decide, are in `src/sfumato/claims/ledger.toml`. Intervals are 95%, over "
+        "seeds and test clips; one seed decides nothing. `sfumato claims --run --only ID --device cuda` runs one again.", "",
+        "| claim | paper | what it says | verdict | numbers |", "|---|---|---|---|---|", *rows, "",
+    ])  # fmt: skip
 
 
 def as_json(judged: Judgement) -> dict[str, Any]:
