@@ -202,13 +202,16 @@ def claims(
     seeds: Annotated[int, typer.Option(min=1, help="with --run: trainings of every trial; one decides nothing")] = 3,
     lanes: Annotated[int, typer.Option(min=1, help="with --run: processes side by side on the one device")] = 1,
     json_file: JsonOption = None,
+    page: Annotated[Path | None, typer.Option("--page", help="also write the ledger as Markdown to this file")] = None,
     runs: RunsOption = Path("runs/claims"),
     device: DeviceOption = "auto",
 ) -> None:
     """The papers' claims, each tested: holds, refuted or undecided, with the numbers."""
     from sfumato.commands.claims import show_claims
 
-    show_claims(only or [], run=run, seeds=seeds, device=device, lanes=lanes, runs=runs, json_file=json_file)
+    show_claims(
+        only or [], run=run, seeds=seeds, device=device, lanes=lanes, runs=runs, json_file=json_file, page=page
+    )
 
 
 @app.command()
