@@ -57,7 +57,8 @@ def test_list_as_json_is_an_array_of_name_and_summary(kind: str, sfumato: Comman
 def test_list_as_a_table_names_everything(kind: str, names: list[str], sfumato: Command) -> None:
     code, out, _ = sfumato("list", kind)
     assert code == 0
-    assert all(name in out for name in names)
+    flat = " ".join(out.split())  # a narrow terminal breaks summaries
+    assert all(name in flat for name in names)
 
 
 def test_help_names_every_command(sfumato: Command) -> None:

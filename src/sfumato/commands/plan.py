@@ -1,0 +1,198 @@
+"""`sfumato reproduce --dry-run`: what a recipe needs, what it does, and how long that may take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
+
+from rich.table import Table
+
+from sfumato.commands.console import out, say
+from sfumato.commands.estimate import (
+    GPUS,
+    Clip,
+    Estimate,
+    Network,
+    game_estimate,
+    gpu_named,
+    judge_hours,
+    laf_estimate,
+    recognizer,
+    splavu_estimate,
+)
+from sfumato.commands.published import FEATURES, Judgement, PublishedRecipe, folder_of, where_to_get
+from sfumato.methods import find_method
+from sfumato.recognizers import level_of
+from sfumato.training.options import load_options
+
+
+@dataclass(frozen=True)
+class Size:
+    """Of a data set as published: videos to train on, videos in all, actions."""
+
+    train: int
+    videos: int
+    actions: int = 2
+
+
+SIZES = {
+    "ucf101": Size(9537, 13320, 101), "vp-ucf101": Size(9537, 13320, 101), "hmdb51": Size(3570, 5100, 51),
+    "vp-hmdb51": Size(3570, 5100, 51), "pa-hmdb51": Size(6251, 6766, 51), "vispr": Size(10_000, 22_167),
+    "p-hvu": Size(245_212, 261_224, 739), "celebv-hq": Size(21_400, 35_666, 8), "kinetics400": Size(246_534, 266_440, 400),
+    "toyota-smarthome": Size(16_115, 16_115, 31),
+}  # fmt: skip
+GB = 1e9
+ATTRIBUTES = 7
+
+
+def size_of(name: str) -> Size:
+    """How large the data set of that name is, published; features are as many as the videos they are of.
+
+    >>> size_of("features:videomae-b/ucf101").train
+    9537
+    """
+    kind, _, rest = name.partition(":")
+    return SIZES[rest.rpartition("/")[2] if kind == FEATURES else kind]
+
+
+def clip_of(name: str) -> Clip:
+    """Frames and side of a data set's clips; of pictures one frame.
+
+    >>> clip_of("vispr:vispr?subset=1&size=112")
+    Clip(frames=1, side=112)
+    """
+    options = dict(parse_qsl(name.partition("?")[2]))
+    picture = name.startswith("vispr:")
+    return Clip(int(options.get("frames", 1 if picture else 16)), int(options.get("size", 112)))
+
+
+def training_estimate(recipe: PublishedRecipe, gpu: str) -> Estimate:
+    """Of the method's training, on published numbers of videos."""
+    config: Any = load_options(find_method(recipe.method).config, settings=recipe.settings())
+    action = recipe.data["action"]
+    if recipe.method == "splavu":
+        return splavu_estimate(config, size_of(action).train, gpu)
+    if recipe.method == "laf":
+        return laf_estimate(config, clip_of(action), size_of(action).train, gpu)
+    privacy = recipe.data.get("privacy", "")
+    videos = {"action": size_of(action).train, "privacy": size_of(privacy).train if privacy else 0}
+    return game_estimate(
+        recipe.method, config, clip_of(action), clip_of(privacy or action), videos, gpu, size_of(action).actions,
+        ATTRIBUTES,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Exam:
+    """A network that is trained on anonymized videos of a data set, by the judge."""
+
+    network: Network
+    data: str
+    inputs: int
+    epochs: int
+
+
+def exams_of(judge: Judgement) -> list[Exam]:
+    """The fresh networks of a judgement; a vision-language model is not trained."""
+    privacy = judge.privacy_data or judge.data
+    by_clip = judge.attacks and judge.attacks[0].endswith("video")
+    attacker = judge.video_model if by_clip else judge.frame_model
+    shown = 2 if level_of(attacker) == "frame" else 1  # frames of a clip in one step
+    attack = recognizer("f'_B", attacker, ATTRIBUTES, clip_of(privacy))
+    exams = [Exam(attack, privacy, shown * size_of(privacy).train, judge.epochs)]
+    if not judge.vlm:
+        action = recognizer("f'_T", judge.video_model, size_of(judge.data).actions, clip_of(judge.data))
+        exams.insert(0, Exam(action, judge.data, size_of(judge.data).train, judge.epochs))
+    return exams
+
+
+def clips_of(judge: Judgement) -> dict[str, int]:
+    """How many clips of each data set a judgement looks at."""
+    names = dict.fromkeys(name for name in (judge.data, judge.privacy_data) if name)
+    return {name: size_of(name).videos * judge.views for name in names}
+
+
+def show_plan(recipe: PublishedRecipe, root: Path, device: str) -> None:
+    """Data, steps, networks, time and memory, on the screen; nothing is opened or trained."""
+    gpu = gpu_named(device)
+    say(f"{recipe.name}: {recipe.paper}, {', '.join(dict.fromkeys(judge.published.table for judge in recipe.judge))}")
+    if recipe.not_yet:
+        say(f"cannot be run here yet: {recipe.not_yet}")
+    _show_data(recipe, root)
+    say("")
+    trained = training_estimate(recipe, gpu) if recipe.method else None
+    networks: list[Network] = list(trained.networks) if trained else []
+    total = sum(trained.hours.values()) if trained else 0.0
+    largest = sum(trained.memory.values()) if trained else 0.0
+    steps = [_training_step(recipe, trained)] if trained else []
+    sat: set[Exam] = set()
+    for judge in recipe.judge:
+        if judge.not_yet:
+            steps.append(f"judge for {judge.published.table}: left out, {judge.not_yet}")
+            continue
+        exams = exams_of(judge)
+        hours, held = _judged(judge, [exam for exam in exams if exam not in sat], trained, gpu)
+        hours *= 1 + (len(recipe.anonymizers) or 1)  # raw video is judged too
+        sat.update(exams)
+        networks += [exam.network for exam in exams]
+        total, largest = total + hours, max(largest, held)
+        where = " + ".join(name.partition(":")[0] for name in clips_of(judge))
+        about = f"{judge.protocol}, {judge.epochs} epochs, {judge.views} views"
+        steps.append(
+            f"judge for {judge.published.table} on {where} ({about}): {_hours(hours)}, clips {held / GB:.1f} GB"
+        )
+    for number, step in enumerate(steps, 1):
+        say(f"step {number}: {step}")
+    _show_networks(networks)
+    _show_total(total, largest, gpu)
+
+
+def _training_step(recipe: PublishedRecipe, trained: Estimate) -> str:
+    lengths = ", ".join(f"{k} {v}" for k, v in recipe.config.items() if k.endswith("steps") or k == "epochs")
+    memory = ", ".join(f"{what} {size / GB:.1f} GB" for what, size in trained.memory.items())
+    return f"train {recipe.method} ({lengths}): {_hours(sum(trained.hours.values()))}, {memory}"
+
+
+def _judged(judge: Judgement, exams: list[Exam], trained: Estimate | None, gpu: str) -> tuple[float, float]:
+    """Hours of one anonymizer, and bytes of clips, raw and anonymized."""
+    clips = clips_of(judge)
+    once = 0.0
+    if trained:
+        first = trained.networks[0]
+        once = sum(number * clip_of(name).frames * first.work / first.frames for name, number in clips.items())
+    hours = judge_hours([(exam.network, exam.inputs) for exam in exams], once, epochs=judge.epochs, gpu=gpu)
+    return hours, 2 * sum(3.0 * clip_of(n).frames * clip_of(n).side ** 2 * number for n, number in clips.items())
+
+
+def _show_total(hours: float, memory: float, gpu: str) -> None:
+    room = GPUS[gpu][1]
+    say(
+        f"in all about {_hours(hours)} and {memory / GB:.0f} GB on one {gpu.upper()} ({room} GB): an estimate, from counted "
+        "multiply-adds and one measured speed; decoding comes on top"
+    )
+    if memory > room * GB:
+        say(f"that is more memory than one {gpu.upper()} has")
+
+
+def _show_data(recipe: PublishedRecipe, root: Path) -> None:
+    table = Table("data", "folder", "there", "get it from", box=None)
+    for name in recipe.data_names():
+        folder = folder_of(name, root)
+        there = folder.is_dir()
+        table.add_row(
+            name.partition(":")[0], str(folder), "yes" if there else "missing", "" if there else where_to_get(name)
+        )
+    out.print(table)
+
+
+def _show_networks(networks: list[Network]) -> None:
+    table = Table("network", "", "parameters", "multiply-adds per input", box=None)
+    for network in dict.fromkeys(networks):
+        table.add_row(network.role, network.name, f"{network.parameters / 1e6:.1f} M", f"{network.work / 1e9:.2f} G")
+    out.print(table)
+
+
+def _hours(hours: float) -> str:
+    return f"{hours:.1f} h" if hours >= 1 else f"{60 * hours:.0f} min"
