@@ -16,6 +16,7 @@ import torch
 
 from sfumato.anonymizers import save, untrained
 from sfumato.commands.judge import check_places
+from sfumato.datasets.manifest import ManifestDataset
 from sfumato.errors import SfumatoError
 from sfumato.evaluation import scoring
 from sfumato.evaluation.protocols import known
@@ -148,6 +149,9 @@ WRONG = [
     (["blur", "--vlm", "empty"], "the protocol known asks no vision-language model: use --protocol zero-shot"),
     (["blur", "--protocol", "ospar", "--prompts", "a {}"], "the protocol ospar asks no vision-language model"),
     (["blur", "--attack", "vidoe"], "there is no attack 'vidoe': did you mean 'video'?"),
+    (["blur", "--attack", "transferr"], "there is no attack 'transferr': did you mean 'transfer'?"),
+    (["blur", "--data", f"{DATA}&attributes=", "--attack", "transfer-frame"], "has no attributes labels, so there is nothing to"),
+    (["blur", "--data", f"{DATA}&person=no", "--attack", "reid"], "&person=no has no identity labels, so there is nothing to"),
     (["blur", "--models", "huge"], "there are no 'huge' models: use auto, tiny or standard"),
     (["blur", "--device", "cuda"], "no usable CUDA GPU: use --device cpu"),
     (["blur", "--data", "manifest:"], "'manifest:' names no path"),
@@ -317,6 +321,36 @@ def test_fapder_takes_the_expression_and_the_looks_from_columns(place: Path, sfu
     assert sfumato(*command).code == 0
     assert trained == ["action", "frame"] * 2
     assert [a.name for a in Result.load(Path("r.json")).lines[0].attacks[0].attributes] == ["hat", "male", "young"]
+
+
+def test_attackers_by_name_of_data_whose_clips_share_recordings(place: Path, sfumato: Any, trained: list[str]) -> None:
+    """Two clips in a row are of one recording: the column is no attribute, its clips are answered about together."""
+    rows = [{**row, "recording": f"tape {n // 2}"} for n, row in enumerate(read_table(Path("good/index.csv")))]
+    data = f"manifest:{write_table(Path('good/tapes.csv'), rows)}{OPTIONS}"
+    command = ["judge", "identity", "--data", data, *QUICK, "--json", "r.json", "--attack"]
+    # Of 6 validation recordings two persons have two: one is in the gallery, the other asked about.
+    assert "has 2 val recordings for 'reid', 5 are needed" in sfumato(*command, "reid").error
+    assert sfumato(*command, "aggregate-identity-frames").code == 0
+    assert trained == ["action", "aggregate-identity-frames"]
+    result = Result.load(Path("r.json"))
+    assert any("intervals are over recordings" in note for note in result.notes)
+    assert not any("nothing to average" in note for note in result.notes)
+
+
+def test_recordings_stay_whole_where_the_split_is_automatic(place: Path) -> None:
+    rows = read_table(Path("good/index.csv"))
+    for n, row in enumerate(rows):
+        row["split_person"] = row.pop("split")
+        row["recording"] = f"tape {n // 2}" if n < 36 else ""
+    data = ManifestDataset(f"{write_table(Path('good/tapes.csv'), rows)}{OPTIONS}")
+    tapes = data.recordings(torch.arange(40))
+    assert tapes[:36].tolist() == [n // 2 * 2 for n in range(36)] and tapes[36:].tolist() == [36, 37, 38, 39]
+    parts = [set(data.recordings(data.split(part, "clip")).tolist()) for part in ("train", "val", "test")]
+    assert min(map(len, parts)) > 0 and sum(map(len, parts)) == 22
+    assert [spec.name for spec in data.attributes] == ["hat"]  # what a clip was cut from says nothing about a person
+    rows[0]["recording"] = "another tape"
+    other = ManifestDataset(f"{write_table(Path('good/tapes.csv'), rows)}{OPTIONS}")
+    assert other.fingerprint() != data.fingerprint()
 
 
 def test_zero_shot_names_a_model_and_its_prompts(

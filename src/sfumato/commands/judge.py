@@ -14,7 +14,8 @@ from sfumato.anonymizers import label, load
 from sfumato.anonymizers.base import Anonymizer
 from sfumato.anonymizers.shelf import shelved
 from sfumato.commands.console import err, monitored, say
-from sfumato.datasets import VideoDataset, open_dataset
+from sfumato.commands.judge_latent import is_latent, judge_latent
+from sfumato.datasets import VideoDataset, open_dataset, reads_files
 from sfumato.datasets.files import FileDataset
 from sfumato.errors import SfumatoError
 from sfumato.evaluation.material import anonymize_clips
@@ -50,14 +51,16 @@ _BENCHED = (
 
 @dataclass
 class Judged:
-    """A result and what was judged, so that pictures can be made of it."""
+    """A result and what was judged, so that pictures can be made of it; of features there are none."""
 
     result: Result
-    dataset: VideoDataset
+    dataset: VideoDataset | None
     anonymizers: list[Anonymizer]
 
     def strips(self, frames: int = 6) -> list[Strip]:
         """One test clip through every anonymizer, and raw where it is drawn: pages are passed on, real faces stay here."""
+        if self.dataset is None:
+            return []
         index = self.dataset.split("test", "person")[:1]
         clips = self.dataset.clips(index)
         action = self.dataset.actions[int(self.dataset.labels(index).action)]
@@ -84,9 +87,14 @@ def judge_anonymizers(
         raise SfumatoError(
             f"the protocol {protocol} asks no vision-language model", f"use --protocol {ZeroShotProtocol.name}"
         )
+    if is_latent(protocol):
+        if video_model or frame_model or attacks:
+            raise SfumatoError(f"the protocol {protocol} has readers of its own", "leave other models and attacks out")
+        result = judge_latent(names, data, protocol=protocol, seeds=seeds, models=kind, epochs=epochs, device=where)
+        return Judged(result, None, [])
     raw = load(RAW)
     others = list({label(a): a for a in map(load, names) if label(a) != RAW}.values())
-    from_files = data.startswith(("manifest:", "folder:"))
+    from_files = reads_files(data)
     for anonymizer in others:
         if from_files and anonymizer.needs_people:  # said now, not after raw video has been trained on
             raise SfumatoError(

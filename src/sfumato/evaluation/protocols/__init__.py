@@ -1,12 +1,19 @@
 """How a frozen anonymizer is judged. One file per protocol; each names the paper's section it follows."""
 
+from functools import partial
+from typing import Any
+
+from sfumato.evaluation.latent import ALL, LatentJudge
+from sfumato.evaluation.latent import PROTOCOLS as LATENT
+from sfumato.evaluation.protocols.cross_dataset import CrossDatasetProtocol
 from sfumato.evaluation.protocols.fapder import FapderProtocol
 from sfumato.evaluation.protocols.known import KnownProtocol
 from sfumato.evaluation.protocols.ospar import OsparProtocol
 from sfumato.evaluation.protocols.zero_shot import ZeroShotProtocol
 from sfumato.registry import Registry
 
-PROTOCOLS: Registry[KnownProtocol] = Registry("protocol")
+# Those of videos make a KnownProtocol, those of features a LatentJudge.
+PROTOCOLS: Registry[Any] = Registry("protocol")
 PROTOCOLS.add("known", "fresh models on the actions and attributes that are known; SPAct section 4.2", KnownProtocol)
 PROTOCOLS.add(
     "ospar", "the action stays, scene and object are attacked, not the person; STPrivacy section 4.8", OsparProtocol
@@ -19,5 +26,15 @@ PROTOCOLS.add(
     "a frozen vision-language model reads the action from prompts, fresh models attack; LaF-Privacy section 4.2",
     ZeroShotProtocol,
 )
+PROTOCOLS.add(
+    "cross-dataset",
+    "actions on one data set, attributes of another attacked, such as pictures; SPAct section 4.2",
+    CrossDatasetProtocol,
+)
+PROTOCOLS.add(
+    ALL, "an anonymizer of features, by all of the following that the data allows; SPLAVU section 4", LatentJudge
+)
+for _name, _protocol in LATENT.items():
+    PROTOCOLS.add(f"{ALL}-{_name}", f"features: {_protocol.summary}", partial(LatentJudge, names=(_name,)))
 
 __all__ = ["PROTOCOLS"]
