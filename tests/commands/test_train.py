@@ -407,7 +407,7 @@ def test_a_vision_language_model_is_taught_and_judges(sfumato: Any, minute_unsee
     ("more", "complaint"),
     [
         (["--data", "theatre:novel"], "captions are not drawn for 'theatre:novel': use theatre or theatre:small"),
-        (["--privacy-data", "theatre:small"], "learns from captions, not from private labels"),
+        (["--privacy-data", "theatre:small"], "learns from what is drawn, not from private labels"),
         (["--set", "batch=1"], "batch = '1' does not fit: use a whole number of at least 2"),
         (["--set", "utility=c3d"], "there is no setting 'utility'"),
     ],

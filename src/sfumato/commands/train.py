@@ -27,12 +27,15 @@ from sfumato.training.contest import Stage
 from sfumato.training.dealing import Banks
 from sfumato.training.device import hardware, pick_device
 from sfumato.training.feature_data import FEATURES, FeatureStage
+from sfumato.training.motions import EncoderConfig, encoder_folder, train_encoder
 from sfumato.training.options import load_options, read_recipe, to_dict
 from sfumato.training.phases import Progress
 from sfumato.training.processes import current, device_of, launch
 from sfumato.training.run import RunFolder
 
-VLM = "vlm"  # no method, for it trains no anonymizer: the small vision-language model, taught by captions
+# No methods, for they train no anonymizer: the small vision-language model, taught by captions, and a video encoder by motions.
+VLM, ENCODER = "vlm", "encoder"
+TAUGHT: dict[str, type[CaptionConfig] | type[EncoderConfig]] = {VLM: CaptionConfig, ENCODER: EncoderConfig}
 WATCHED = 128  # clips a training is watched by
 DRAWN_PEOPLE = "It was made on drawn people: about real video it has shown nothing."
 
@@ -62,11 +65,11 @@ def train_method(
         raise SfumatoError("no method is named", "name one (see `sfumato list methods`), or a recipe that does")
     if written and written.method and written.method != name:
         raise SfumatoError(f"'{recipe}' is a recipe for {written.method}, not for {name}", f"train {written.method}")
-    kind = CaptionConfig if name == VLM else find_method(name).config
+    kind = TAUGHT.get(name) or find_method(name).config
     config = load_options(kind, recipe=recipe, settings=settings)
     data = data or (written.data if written else None) or "theatre:small"
-    if name == VLM and privacy_data:
-        raise SfumatoError("a vision-language model learns from captions, not from private labels", "leave it out")
+    if name in TAUGHT and privacy_data:
+        raise SfumatoError(f"{name} learns from what is drawn, not from private labels", "leave --privacy-data out")
     privacy_data = privacy_data or (written.privacy_data if written else None) or data
     folder = folder or Path("runs") / name
     where = pick_device(device)
@@ -83,7 +86,7 @@ def train_method(
         return run
     order = Order(name, to_dict(config), data, privacy_data, folder, seed, str(where))
     try:
-        launch(teach_captions if name == VLM else carry_out, devices, order, device=where)
+        launch(teach if name in TAUGHT else carry_out, devices, order, device=where)
     except BaseException:
         _withdraw(run, made)
         raise
@@ -129,17 +132,18 @@ def _feature_stage(order: Order, device: torch.device, screen: Screen, progress:
     )  # fmt: skip
 
 
-def teach_captions(order: Order) -> None:
-    """One process's part of teaching the small vision-language model."""
+def teach(order: Order) -> None:
+    """One process's part of teaching the small vision-language model, or an encoder."""
     device = device_of(current(), torch.device(order.device))
-    config = CaptionConfig(**order.config)
+    run, config = RunFolder(order.folder), TAUGHT[order.method](**order.config)
     with bars() if current().main else nullcontext() as shown, _enough_memory():
         screen = Screen(shown)
         screen.clips_per_step(config.batch * current().size, len(rehearsed()))  # an epoch: every motion once
         progress = Progress(screen.phase, screen.step, screen.note)
-        train_captions(
-            config, order.data, RunFolder(order.folder), seed=order.seed, device=device, progress=progress
-        )  # fmt: skip
+        if isinstance(config, CaptionConfig):
+            train_captions(config, order.data, run, seed=order.seed, device=device, progress=progress)
+        else:
+            train_encoder(config, order.data, run, seed=order.seed, device=device, progress=progress)
 
 
 @contextmanager
@@ -236,6 +240,9 @@ def show_run(run: RunFolder) -> None:
     if run.about()["method"] == VLM:
         _show_vlm(run, result["zero_shot"])
         return
+    if run.about()["method"] == ENCODER:
+        _show_encoder(run, result["motions"])
+        return
     say(f"anonymizer: {run.anonymizer}")
     if "features" in result:
         _show_adapter(result)
@@ -268,6 +275,17 @@ def _show_vlm(run: RunFolder, found: dict[str, Any]) -> None:
     )
     told = ["judge", "ANONYMIZER", "--protocol", "zero-shot", "--vlm", str(where), "--data", f"theatre:{UNSEEN[data]}"]
     say(f"judge with it: {shlex.join(['sfumato', *told])}")
+
+
+def _show_encoder(run: RunFolder, found: dict[str, Any]) -> None:
+    where = encoder_folder(run)
+    say(f"encoder: {where}")
+    say(
+        f"motions told apart: {_percent(found['top1'])} of {found['clips']} new clips, among {found['motions']}, "
+        f"guessing {_percent(found['chance'])}"
+    )
+    told = ["features", "extract", run.about()["data"], "--encoder", str(where), "-o", "features"]
+    say(f"use it: {shlex.join(['sfumato', *told])}")
 
 
 def _show_adapter(result: dict[str, Any]) -> None:

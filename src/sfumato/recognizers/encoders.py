@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from sfumato.recognizers.base import IMAGENET, Clip, Pixels, VideoRecognizer
 from sfumato.recognizers.published import load_model, local_folder, read_object, read_pixels
 from sfumato.recognizers.vlm import VideoLanguageModel, load_vlm
 from sfumato.recognizers.weights import checksum
+from sfumato.writing import write_model
 
 
 class Encoder(nn.Module, ABC):
@@ -69,8 +71,8 @@ def static_clips(frames: Tensor, length: int) -> Tensor:
 
 
 def load_encoder(source: str) -> Encoder:
-    """`FOLDER` or a Hugging Face Hub id of VideoMAE, V-JEPA 2, TimeSformer or ViViT; `NAME:FILE`, a recognizer with its weights;
-    a vision-language model as `load_vlm` names it.
+    """`FOLDER` or a Hugging Face Hub id of VideoMAE, V-JEPA 2, TimeSformer or ViViT, or of an encoder that was
+    trained here (`save_encoder`); `NAME:FILE`, a recognizer with its weights; a vision-language model as `load_vlm` names it.
 
     >>> load_encoder("MCG-NJU/videomae-base").width  # doctest: +SKIP
     768
@@ -85,6 +87,8 @@ def load_encoder(source: str) -> Encoder:
     folder = local_folder(source)
     config = read_object(folder / "config.json")
     kind = config.get("model_type")
+    if "encoder" in config:
+        return _load_own(folder, config)
     if "vlm" in config or kind in ("xclip", "clip"):  # of the last two it says how to name them
         return LanguageEncoder(load_vlm(folder))
     if kind not in FAMILIES:
@@ -113,6 +117,34 @@ class RecognizerEncoder(Encoder):
     def encode(self, video: Tensor) -> Tensor:
         """What the recognizer's head would see."""
         return self.network.features(video)
+
+
+def save_encoder(network: VideoRecognizer, name: str, options: Mapping[str, Any], folder: str | Path) -> Path:
+    """Write the recognizer of that name, made with these options, into `folder` for `load_encoder`; returns the folder.
+
+    >>> save_encoder(make_recognizer("tiny-video", 10, clip=(8, 64, 64)), "tiny-video", {}, "encoder")  # doctest: +SKIP
+    """
+    from safetensors.torch import save as to_bytes
+
+    weights = to_bytes({name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()})
+    about = {"encoder": name, "clip": list(network.clip), "options": dict(options)}
+    return write_model(Path(folder), ("model.safetensors", "config.json"), about, weights)
+
+
+def _load_own(folder: Path, config: Mapping[str, Any]) -> RecognizerEncoder:
+    match config:
+        case {
+            "encoder": str(name),
+            "clip": [int(t), int(h), int(w)],
+            "options": dict(options),
+            "weights_sha256": str(known),
+        }:
+            path = folder / "model.safetensors"
+        case _:
+            raise SfumatoError(f"'{folder / 'config.json'}' does not describe an encoder", "save it with save_encoder")
+    if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != known:
+        raise SfumatoError(f"'{path}' is not the file that config.json was saved with", "save or download it again")
+    return RecognizerEncoder(name, path, (t, h, w), **options)
 
 
 class LanguageEncoder(Encoder):
