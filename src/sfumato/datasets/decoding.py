@@ -9,7 +9,7 @@ import threading
 import uuid
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -33,6 +33,7 @@ Result = TypeVar("Result")
 Size = tuple[int, int] | int
 # Finished work waits for its turn; more than this per worker would only fill the memory.
 AHEAD = 3
+PATIENCE = 0.1  # seconds after which who waits for a process looks whether Ctrl-C was pressed
 
 
 def scaled_to(height: int, width: int, short_side: int) -> tuple[int, int]:
@@ -148,12 +149,12 @@ def _alone(
 def _side_by_side(
     job: Callable[[Item], Result], items: Iterable[Item], workers: int
 ) -> Generator[tuple[Item, Result | _Failed], None, None]:
-    with _interrupted_once():
-        yield from _dealt_out(job, iter(items), workers)
+    with _interrupts_noted() as interrupted:
+        yield from _dealt_out(job, iter(items), workers, interrupted)
 
 
 def _dealt_out(
-    job: Callable[[Item], Result], source: Iterator[Item], workers: int
+    job: Callable[[Item], Result], source: Iterator[Item], workers: int, interrupted: threading.Event
 ) -> Iterator[tuple[Item, Result | _Failed]]:
     pool = _pool(workers)
     waiting: deque[tuple[Item, Future[Result | _Failed]]] = deque()
@@ -164,6 +165,7 @@ def _dealt_out(
             if not waiting:
                 return
             item, future = waiting.popleft()
+            _await(future, interrupted)
             try:
                 outcome = future.result()
             except BrokenProcessPool:
@@ -179,21 +181,29 @@ def _dealt_out(
         pool.shutdown(wait=True, cancel_futures=True)
 
 
+def _await(future: Future[Result], interrupted: threading.Event) -> None:
+    """Until it is done, or Ctrl-C was pressed."""
+    while not interrupted.is_set():
+        if wait([future], timeout=PATIENCE).done:
+            return
+    raise KeyboardInterrupt
+
+
 @contextmanager
-def _interrupted_once() -> Iterator[None]:
-    """A second Ctrl-C, while the first one ends the processes, would leave the pool waiting for them for ever."""
+def _interrupts_noted() -> Iterator[threading.Event]:
+    """Ctrl-C is noted and obeyed where nothing is half done: raised inside the pool it may leave it waiting for ever."""
+    interrupted = threading.Event()
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or before is signal.SIG_IGN:
-        yield
+        yield interrupted
         return
 
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        raise KeyboardInterrupt
+    def note(number: int, frame: FrameType | None) -> None:
+        interrupted.set()
 
-    signal.signal(signal.SIGINT, interrupt)
+    signal.signal(signal.SIGINT, note)
     try:
-        yield
+        yield interrupted
     finally:
         signal.signal(signal.SIGINT, before or signal.SIG_DFL)
 
