@@ -19,7 +19,8 @@ from sfumato.datasets import VideoDataset, open_dataset
 from sfumato.datasets.base import Progress as Loading
 from sfumato.errors import SfumatoError
 from sfumato.evaluation.provenance import commit, versions
-from sfumato.methods import find_method
+from sfumato.methods import METHODS, find_method
+from sfumato.registry import unknown_name
 from sfumato.theatre.compositions import rehearsed
 from sfumato.training.bank import Bank, load_bank, training_indices, watched_indices
 from sfumato.training.captions import UNSEEN, CaptionConfig, train_captions, weights_folder
@@ -65,6 +66,8 @@ def train_method(
         raise SfumatoError("no method is named", "name one (see `sfumato list methods`), or a recipe that does")
     if written and written.method and written.method != name:
         raise SfumatoError(f"'{recipe}' is a recipe for {written.method}, not for {name}", f"train {written.method}")
+    if name not in TAUGHT and name not in METHODS:
+        raise unknown_name("method", name, [*(method.name for method in METHODS), *TAUGHT])
     kind = TAUGHT.get(name) or find_method(name).config
     config = load_options(kind, recipe=recipe, settings=settings)
     data = data or (written.data if written else None) or "theatre:small"
