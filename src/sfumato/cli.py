@@ -113,7 +113,7 @@ def anonymize(
 
 @app.command()
 def train(
-    method: Annotated[str | None, typer.Argument(help="see `sfumato list methods`; or vlm", metavar="METHOD")] = None,
+    method: Annotated[str | None, typer.Argument(help="see `sfumato list methods`; or vlm, encoder", metavar="METHOD")] = None,
     data: Annotated[str | None, typer.Option("--data", help="theatre:small unless the recipe says otherwise")] = None,
     privacy_data: Annotated[str | None, typer.Option(help="what f_B sees, where it is not the same data")] = None,
     recipe: Annotated[
@@ -127,6 +127,8 @@ def train(
     devices: Annotated[int, typer.Option(min=1, help="processes; each takes a batch of its own")] = 1,
 ) -> None:
     """Train an anonymizer by one of the papers' methods. What comes out is for `sfumato judge` to judge.
+
+    `sfumato train encoder` teaches a video encoder that splavu can work behind, by drawn motions.
 
     `sfumato train vlm` teaches the small vision-language model that laf and zero-shot need, by drawn clips and captions.
     """
@@ -162,6 +164,7 @@ def judge(
     ] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="epochs of every training")] = None,
     attack: Annotated[list[str] | None, typer.Option("--attack", help="only these; repeat to name several")] = None,
+    effort: Annotated[str, typer.Option(help="quick, standard or thorough: how many attackers, how long")] = "standard",
     strict: Annotated[bool, typer.Option("--strict", help="stop at the first bad row of your own data")] = False,
     json_file: JsonOption = None,
     report: ReportOption = None,
@@ -174,7 +177,8 @@ def judge(
     check_places(json_file, report)
     judged = judge_anonymizers(
         anonymizers, data, protocol=protocol, seeds=seeds, models=models, video_model=video_model, frame_model=frame_model,
-        vlm=vlm, prompts=prompts or (), epochs=epochs, attacks=attack, strict=strict, runs=runs, device=device,
+        vlm=vlm, prompts=prompts or (), epochs=epochs, attacks=attack, effort=effort, strict=strict, runs=runs,
+        device=device,
     )  # fmt: skip
     _show(judged, json_file, report)
 
@@ -182,17 +186,59 @@ def judge(
 @app.command()
 def benchmark(
     suite: Annotated[Suite, typer.Option(help="quick: minutes on a laptop; full: hours on a GPU")] = Suite.quick,
+    data: Annotated[
+        list[str] | None, typer.Option("--data", help="full: theatre unless given; repeat to name several")
+    ] = None,
     seeds: SeedsOption = 1,
+    lanes: Annotated[int, typer.Option(min=1, help="full: processes side by side on the one device")] = 1,
     json_file: JsonOption = None,
     report: ReportOption = None,
     runs: RunsOption = Path("runs"),
     device: DeviceOption = "auto",
 ) -> None:
-    """Every training-free anonymizer before the same judge, in one table."""
-    from sfumato.commands.judge import check_places, run_suite
+    """Every anonymizer before the same judge, in one table.
+
+    quick: those that need no training, and one that is shipped. full: every method is trained too, finished parts are kept, and
+    the leaderboard is written: benchmarks/results/leaderboard.csv, docs/leaderboard.md.
+    """
+    from sfumato.commands.judge import check_places, run_quick_suite
 
     check_places(json_file, report)
-    _show(run_suite(suite.value, seeds=seeds, runs=runs, device=device), json_file, report)
+    if suite is Suite.full:
+        from sfumato.commands.leaderboard import run_leaderboard
+
+        run_leaderboard(
+            data or [], seeds=seeds, lanes=lanes, runs=runs, device=device, json_file=json_file, report=report
+        )
+        return
+    if data or lanes > 1:
+        raise SfumatoError("the quick suite has data of its own and one lane", "use --suite full")
+    _show(run_quick_suite(seeds=seeds, runs=runs, device=device), json_file, report)
+
+
+@app.command()
+def certify(
+    anonymizer: Annotated[
+        str, typer.Argument(help="a name or folder; or a certificate's JSON, to check it", metavar="ANONYMIZER")
+    ],
+    footage: Annotated[Path | None, typer.Option("--footage", help="a folder; each video is one recording")] = None,
+    labels: Annotated[
+        Path | None, typer.Option("--labels", help="a CSV with a column path; action, person, attributes are used too")
+    ] = None,
+    effort: Annotated[str, typer.Option(help="quick, standard or thorough: how many attackers, how long")] = "standard",
+    seeds: SeedsOption = 1,
+    json_file: JsonOption = None,
+    report: Annotated[Path | None, typer.Option("--report", help="also write two pages as self-contained HTML")] = None,
+    runs: RunsOption = Path("runs"),
+    device: DeviceOption = "auto",
+) -> None:
+    """What an attacker could still learn from your own footage: two pages for whoever answers for it."""
+    from sfumato.commands.certify import certify_footage, show_certificate
+    from sfumato.commands.judge import check_places
+
+    check_places(json_file, report)
+    certificate = certify_footage(anonymizer, footage, labels, effort=effort, seeds=seeds, runs=runs, device=device)
+    show_certificate(certificate, json_file, report)
 
 
 @app.command()

@@ -99,6 +99,27 @@ def test_from_end_to_end_and_again_without_training(
     assert again.out == run.out
 
 
+def test_effort_says_who_attacks_and_how_long(table: Path, tmp_path: Path, sfumato: Any, trained: list[str]) -> None:
+    command = [
+        "judge",
+        "identity",
+        "--data",
+        f"manifest:{table}{OPTIONS}",
+        "--models",
+        "tiny",
+        "--runs",
+        tmp_path / "r",
+    ]
+    assert "there is no effort 'hard': use quick, standard, thorough" in sfumato(*command, "--effort", "hard").error
+    wrong = sfumato("judge", "identity", "--data", "nowhere", "--protocol", "latent", "--effort", "quick").error
+    assert "has readers of its own" in wrong and trained == []
+    run = sfumato(*command, "--effort", "quick", "--json", tmp_path / "r.json")
+    assert run.code == 0 and trained == ["action", "frame", "video-placed", "identity-frames", "identity-placed"]
+    result = Result.load(tmp_path / "r.json")
+    assert (result.effort, result.epochs) == ("quick", 3) and "3 epochs · quick effort" in " ".join(run.out.split())
+    assert any("3 epochs are too few to see" in note for note in result.notes)
+
+
 def test_a_data_name_cannot_lead_out_of_the_runs_folder(
     table: Path, tmp_path: Path, sfumato: Any, trained: list[str], files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:

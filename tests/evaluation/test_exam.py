@@ -11,6 +11,7 @@ from torch import Tensor
 from sfumato.datasets.base import Labels, Part, SplitBy
 from sfumato.datasets.theatre import TheatreDataset
 from sfumato.evaluation.attacks import ATTACKS
+from sfumato.evaluation.attacks.architectures import ARCHITECTURES
 from sfumato.evaluation.exam import (
     Answers,
     Exam,
@@ -214,8 +215,9 @@ def test_damaged_or_missing_answers_are_none(tmp_path: Path, answers: Answers) -
 def test_the_attackers_are_on_the_list() -> None:
     everyday = ["frame", "video", "video-placed", "identity", "identity-frames", "identity-placed"]
     assert ATTACKS.names()[:6] == everyday
-    others = [f"{how}-{name}" for how in ("transfer", "pretrained", "reconstruct", "aggregate") for name in everyday]
-    assert sorted(ATTACKS.names()[6:]) == sorted([*others, "reid", "reid-frames"])
+    ways = ("transfer", "pretrained", "reconstruct", "aggregate", "gait")
+    others = [f"{how}-{name}" for how in ways for name in everyday] + [exam.name for exam in ARCHITECTURES]
+    assert sorted(ATTACKS.names()[6:]) == sorted([*others, "reid", "reid-frames", "ensemble"])
     by: dict[str, SplitBy] = {entry.name: entry.make().by for entry in ATTACKS}
     known = {name for name in by if by[name] == "clip"}
     assert set(by) - known == {"reid", "reid-frames"}  # all other attackers may know the people

@@ -19,7 +19,7 @@ from sfumato.datasets.theatre import TheatreDataset
 from sfumato.errors import SfumatoError
 from sfumato.evaluation import scoring
 from sfumato.evaluation.attacks import ATTACKS
-from sfumato.evaluation.exam import Answers, Exam, Memory, asked, questions, truth
+from sfumato.evaluation.exam import Answers, Exam, Memory, questions, truth
 from sfumato.evaluation.protocols import known
 from sfumato.evaluation.protocols.known import UTILITY, JudgeConfig, KnownProtocol, possible_exams
 from sfumato.evaluation.result import Result
@@ -93,7 +93,7 @@ def pretend(strength: Callable[[Exam, Tensor], float]) -> Callable[..., Answers]
         share = strength(exam, clips("test"))
 
         def part(name: Any) -> tuple[np.ndarray, np.ndarray]:
-            labels = truth(exam, dataset.labels(asked(exam, dataset, name))).numpy()
+            labels = truth(exam, dataset.labels(exam.approach.items(exam, dataset, name))).numpy()
             tables = []
             for column, size in zip(labels.T, questions(exam, dataset), strict=True):
                 told = np.where(rng.random(len(column)) < share, column, rng.integers(size, size=len(column)))

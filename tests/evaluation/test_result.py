@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import copy
 import json
 import math
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -9,13 +11,24 @@ from typing import Any
 import pytest
 
 from sfumato.errors import SfumatoError
-from sfumato.evaluation.result import AttackResult, AttributeScore, Leakage, Line, Measure, Result, Score, Strongest
+from sfumato.evaluation.result import (
+    UNCHECKED,
+    AttackResult,
+    AttributeScore,
+    Difference,
+    Leakage,
+    Line,
+    Measure,
+    Result,
+    Score,
+    Strongest,
+)
 
 NAN = math.nan
 
 
 def result() -> Result:
-    score = Score(0.7, 0.6, 0.8, 0.5, 0.9)
+    score = Score(0.7, 0.6, 0.8, 0.5, 0.9, {"videos": [0.65, 0.75], "persons": [0.6, 0.8]})
     attribute = AttributeScore("face", score, NAN, 0.4, 0.3, 0.2, f1_gain=0.25, ap_gain=-0.125)
     attack = AttackResult(
         "frame", "attributes", "frame", "tiny-frame", "cMAP", score, Leakage(0.5, 0.4, 0.6, "measured"), 0.5, 0.71,
@@ -28,7 +41,8 @@ def result() -> Result:
     )  # fmt: skip
     return Result(
         "known", "theatre:small", 10, 22, 400, 8, [0, 1], {"frame": "tiny-frame"}, 6, "a laptop", {"torch": "2"}, "abc",
-        [line], ["a note"],
+        [line], ["a note"], effort="quick", pareto=["downsample:factor=16"],
+        differences=[Difference("blur", "pixelate", "action", 0.1, -0.1, 0.3, False)],
     )  # fmt: skip
 
 
@@ -75,6 +89,42 @@ def test_a_result_from_before_the_gains_and_measures_is_still_read(tmp_path: Pat
     (attribute,) = attack.attributes
     assert attack.measures == []
     assert math.isnan(attribute.f1_gain) and math.isnan(attribute.ap_gain)
+
+
+def test_a_result_that_was_edited_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    result().save(path)
+    stored = json.loads(path.read_text())
+    assert stored["checksum"].startswith("sha256:")
+    path.write_text(json.dumps(stored))  # the same content, laid out otherwise
+    assert Result.load(path).notes == ["a note"]
+    edits: list[Callable[[dict[str, Any]], object]] = [
+        lambda r: r["lines"][0]["utility"].update(value=0.71),
+        lambda r: r["lines"][0].update(nhv=0.9),
+        lambda r: r["notes"].clear(),
+        lambda r: r.update(lines=[]),
+        lambda r: r.update(checksum="sha256:00"),
+        lambda r: r.update(more="than was written"),
+    ]
+    for edit in edits:
+        edited = copy.deepcopy(stored)
+        edit(edited)
+        path.write_text(json.dumps(edited))
+        with pytest.raises(SfumatoError, match=r"'.*r.json' was changed after it was written.*judge again"):
+            Result.load(path)
+
+
+def test_a_result_from_before_there_were_checksums_is_read_with_a_note(tmp_path: Path) -> None:
+    stored = json.loads(json.dumps(asdict(result())))
+    for later in ("effort", "differences", "pareto"):
+        del stored[later]
+    del stored["lines"][0]["utility"]["intervals"], stored["lines"][0]["attacks"][0]["late_gain"]
+    (tmp_path / "r.json").write_text(json.dumps(stored))
+    old = Result.load(tmp_path / "r.json")
+    assert old.notes == ["a note", UNCHECKED] and (old.effort, old.differences, old.pareto) == ("standard", [], [])
+    assert old.lines[0].utility.intervals == {} and math.isnan(old.lines[0].attacks[0].late_gain)
+    old.save(tmp_path / "new.json")
+    assert Result.load(tmp_path / "new.json").notes == ["a note", UNCHECKED]  # once, and it stays
 
 
 def change(stored: dict[str, Any], kind: str) -> Any:

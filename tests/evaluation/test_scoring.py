@@ -116,6 +116,44 @@ def test_attributes_of_one_recording_count_as_one() -> None:
     assert width[0] != width[1]
 
 
+def test_persons_are_resampled_whole_and_both_intervals_kept() -> None:
+    """Half of the people are always named, the others never: of new people nobody knows how many would be."""
+    who = np.arange(N) % PEOPLE
+    told = np.where(who < PEOPLE // 2, who, (who + 1) % PEOPLE)
+    half, raw = (Answers(t, who[:, None], t, who[:, None], np.zeros(1), 0.0) for t in np.eye(PEOPLE)[[told, who]])
+
+    def ruler(persons: np.ndarray, exam: Exam = IDENTITY) -> Ruler:
+        return Ruler(Sitting(exam, "net", [half], [raw], None, (persons, persons)), (PEOPLE,))
+
+    alone = Ruler(Sitting(IDENTITY, "net", [half], [raw]), (PEOPLE,))
+    for found, narrow in (
+        (attack_result(ruler(who), ()).score, attack_result(alone, ()).score),
+        (strongest_of([ruler(who)]).score, strongest_of([alone]).score),
+        (utility_score(ruler(who, ACTION)), utility_score(alone)),
+    ):
+        assert found.value == narrow.value == 0.5 and narrow.intervals == {}
+        assert found.intervals["videos"] == [narrow.low, narrow.high]
+        assert [found.low, found.high] == found.intervals["persons"]
+        # A coin tossed ten times, against one tossed four hundred times.
+        assert 0.15 < found.low < 0.3 and 0.7 < found.high < 0.85 and narrow.low > 0.44
+    leak = attack_result(ruler(who), ()).leakage
+    assert leak.value == pytest.approx(0.4 / 0.9)
+    # Chance stays what it is, so that the ends of the leakage are those of the score.
+    ends = (np.array(attack_result(ruler(who), ()).score.intervals["persons"]) - 0.1) / 0.9
+    assert leak.intervals["persons"] == pytest.approx(ends.tolist())
+    for unknown in (np.where(who == 3, -1, who), who % 4):  # somebody unknown, or four persons: too few
+        assert attack_result(ruler(unknown), ()).score.intervals == {}
+
+
+def test_attributes_have_intervals_over_persons_too() -> None:
+    both = attributes((0.6, 0.9), (0.6, 0.9))
+    persons = np.arange(N) // 40
+    found = attack_result(Ruler(Sitting(FRAME, "net", [both], [both], None, (persons, persons)), (2, 2)), SPECS[:1] * 2)
+    for attribute in found.attributes:
+        assert set(attribute.ap.intervals) == set(attribute.leakage.intervals) == {"videos", "persons"}
+        assert (attribute.leakage.value, attribute.leakage.low) == pytest.approx((1, 1))
+
+
 REID = Exam("reid", "", "re-identification", "video", "person")
 
 

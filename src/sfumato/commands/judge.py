@@ -18,6 +18,7 @@ from sfumato.commands.judge_latent import is_latent, judge_latent
 from sfumato.datasets import VideoDataset, open_dataset, reads_files
 from sfumato.datasets.files import FileDataset
 from sfumato.errors import SfumatoError
+from sfumato.evaluation.effort import QUICK_ATTACKS, STANDARD, find_effort
 from sfumato.evaluation.material import anonymize_clips
 from sfumato.evaluation.protocols import PROTOCOLS
 from sfumato.evaluation.protocols.known import RAW, JudgeConfig, Watch
@@ -27,16 +28,10 @@ from sfumato.report import Strip
 from sfumato.training.device import pick_device
 
 _EPOCHS = {"tiny": 6, "standard": 20}
-# What a laptop can afford. Of the two that name people each is the stronger one somewhere: single frames give a blurred
-# person away, and where things are a sparse picture.
-QUICK_ATTACKS = ("frame", "video-placed", "identity-frames", "identity-placed")
 # A file is seen through three windows in time; a drawn clip is one window long.
 _FILE_VIEWS = 3
-_SUITES = {
-    "quick": ("theatre:small", "tiny"),
-    "full": ("theatre", "standard"),
-}
-_TRAINED = {"quick": "spact-small"}  # on the data of that suite
+_QUICK_DATA = "theatre:small"
+_TRAINED = "spact-small"  # on that data
 _BENCHED = (
     "downsample:factor=4",
     "downsample:factor=16",
@@ -74,22 +69,25 @@ class Judged:
 def judge_anonymizers(
     names: Sequence[str], data: str, *, protocol: str = "known", seeds: int = 1, models: str = "auto",
     video_model: str = "", frame_model: str = "", vlm: str = "", prompts: Sequence[str] = (),
-    epochs: int | None = None, attacks: Sequence[str] | None = None, strict: bool = False, runs: Path = Path("runs"),
-    device: str = "auto",
+    epochs: int | None = None, attacks: Sequence[str] | None = None, effort: str = STANDARD, strict: bool = False,
+    runs: Path = Path("runs"), device: str = "auto",
 ) -> Judged:  # fmt: skip
     """Judge anonymizers by name on a data set by name; raw video is always judged too, and first."""
     where = pick_device(device)
     kind = models if models != "auto" else ("standard" if where.type == "cuda" else "tiny")
     if kind not in _EPOCHS:
         raise SfumatoError(f"there are no '{models}' models", "use auto, tiny or standard")
+    longer = find_effort(effort).epochs
     make = PROTOCOLS.find(protocol).make
     if (vlm or prompts) and protocol != ZeroShotProtocol.name:
         raise SfumatoError(
             f"the protocol {protocol} asks no vision-language model", f"use --protocol {ZeroShotProtocol.name}"
         )
     if is_latent(protocol):
-        if video_model or frame_model or attacks:
-            raise SfumatoError(f"the protocol {protocol} has readers of its own", "leave other models and attacks out")
+        if video_model or frame_model or attacks or effort != STANDARD:
+            raise SfumatoError(
+                f"the protocol {protocol} has readers of its own", "leave other models, attacks and effort out"
+            )
         result = judge_latent(names, data, protocol=protocol, seeds=seeds, models=kind, epochs=epochs, device=where)
         return Judged(result, None, [])
     raw = load(RAW)
@@ -114,10 +112,11 @@ def judge_anonymizers(
         models=kind,
         video_model=video_model,
         frame_model=frame_model,
-        epochs=epochs or _EPOCHS[kind],
+        epochs=epochs or round(longer * _EPOCHS[kind]),
         seeds=seeds,
         views=_FILE_VIEWS if from_files else 1,
         attacks=tuple(attacks or ()),
+        effort=effort,
         vlm=vlm,
         prompts=tuple(prompts),
     )
@@ -146,13 +145,11 @@ def check_places(*files: Path | None) -> None:
         raise SfumatoError(f"two results would both become '{asked[0]}'", "give each a file of its own")
 
 
-def run_suite(suite: str, *, seeds: int, runs: Path, device: str) -> Judged:
+def run_quick_suite(*, seeds: int, runs: Path, device: str) -> Judged:
     """Every training-free anonymizer, and what is shipped for that data, before the same judge."""
-    data, models = _SUITES[suite]
-    trained = [name for name in shelved() if name == _TRAINED.get(suite)]
-    attacks = QUICK_ATTACKS if suite == "quick" else None
+    trained = [name for name in shelved() if name == _TRAINED]
     return judge_anonymizers(
-        [*_BENCHED, *trained], data, seeds=seeds, models=models, attacks=attacks, runs=runs, device=device
+        [*_BENCHED, *trained], _QUICK_DATA, seeds=seeds, models="tiny", attacks=QUICK_ATTACKS, runs=runs, device=device
     )
 
 

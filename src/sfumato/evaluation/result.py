@@ -5,6 +5,7 @@ Every score carries its value, its 95% interval, its chance line and what raw vi
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
@@ -15,31 +16,39 @@ from sfumato.errors import SfumatoError
 from sfumato.writing import to_json, write_whole
 
 SCHEMA = "sfumato-result/1"
-_LATER = ("f1_gain", "ap_gain", "measures")
+_LATER = ("f1_gain", "ap_gain", "measures", "intervals", "late_gain", "effort", "differences", "pareto")
+UNCHECKED = "this result was written without a checksum: whether it was edited since cannot be told"
 
 
 @dataclass
 class Score:
-    """A number with everything needed to believe it. `low`, `high`: 95% interval; NaN where none can be given."""
+    """A number with everything needed to believe it. `low`, `high`: 95% interval; NaN where none can be given.
+
+    intervals: where there are test persons enough, the intervals over "videos" and over "persons", of which `low` and
+    `high` are the wider one; empty: they are over videos.
+    """
 
     value: float
     low: float
     high: float
     chance: float
     raw: float
+    intervals: dict[str, list[float]] = field(default_factory=dict)
 
 
 @dataclass
 class Leakage:
     """Residual leakage (score − chance)/(raw − chance): 1 is no protection, 0 is perfect.
 
-    verdict: "measured", or "inconclusive" where the attacker does not reach its floor on raw video.
+    verdict: "measured", or "inconclusive" where the attacker does not reach its floor on raw video. intervals: as of a
+    score.
     """
 
     value: float
     low: float
     high: float
     verdict: str
+    intervals: dict[str, list[float]] = field(default_factory=dict)
 
 
 def _unmeasured() -> Leakage:
@@ -76,7 +85,11 @@ class Measure:
 
 @dataclass
 class AttackResult:
-    """One attacker against one anonymizer. `curve`: its validation score after every epoch, per seed."""
+    """One attacker against one anonymizer. `curve`: its validation score after every epoch, per seed.
+
+    late_gain: what the last quarter of the epochs added to the best validation score, over seeds; about 0 says that more
+    epochs would not have helped. NaN where there were too few to tell.
+    """
 
     attacker: str
     target: str
@@ -91,6 +104,7 @@ class AttackResult:
     curve: list[list[float]]
     attributes: list[AttributeScore] = field(default_factory=list)
     measures: list[Measure] = field(default_factory=list)
+    late_gain: float = math.nan
 
 
 @dataclass
@@ -117,8 +131,29 @@ class Line:
 
 
 @dataclass
+class Difference:
+    """`first` − `second` in `what`, the action's top-1 or the residual leakage of a target, on the same resamples.
+
+    distinct: the interval does not hold 0. intervals: as of a score.
+    """
+
+    first: str
+    second: str
+    what: str
+    value: float
+    low: float
+    high: float
+    distinct: bool
+    intervals: dict[str, list[float]] = field(default_factory=dict)
+
+
+@dataclass
 class Result:
-    """A whole judgement: what was judged, on what, with what, and one line per anonymizer."""
+    """A whole judgement: what was judged, on what, with what, and one line per anonymizer.
+
+    differences: of every two anonymizers, raw left out; pareto: those that no other beats both in what it keeps and in
+    what it hides.
+    """
 
     protocol: str
     data: str
@@ -135,25 +170,48 @@ class Result:
     lines: list[Line]
     notes: list[str] = field(default_factory=list)
     schema: str = SCHEMA
+    effort: str = "standard"
+    differences: list[Difference] = field(default_factory=list)
+    pareto: list[str] = field(default_factory=list)
 
     def save(self, path: Path) -> None:
-        """Write as JSON, whole or not at all."""
+        """Write as JSON with a checksum of its content, whole or not at all."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, to_json(asdict(self), indent=1))
+        content = json.loads(to_json(asdict(self)))
+        write_whole(path, to_json({**content, "checksum": checksum(content)}, indent=1))
 
     @staticmethod
     def load(path: Path) -> Result:
-        """Read a result; anything that is not one is refused by name."""
+        """Read a result; anything that is not one, or is not as it was written, is refused by name.
+
+        One from before there were checksums is read, with a note that says so.
+        """
         try:
             stored = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise SfumatoError(f"cannot read a result from '{path}'", str(error)) from None
         if not isinstance(stored, dict) or stored.get("schema") != SCHEMA:
             raise SfumatoError(f"'{path}' is no result of schema {SCHEMA}", "judge again with this version")
+        told = stored.pop("checksum", None)
+        if told is not None and told != checksum(stored):
+            raise SfumatoError(f"'{path}' was changed after it was written: its checksum is another", "judge again")
         try:
-            return _build(Result, stored)
+            found: Result = _build(Result, stored)
         except (KeyError, TypeError, ValueError) as error:
             raise SfumatoError(f"'{path}' is damaged ({error})", "judge again") from None
+        if told is None and UNCHECKED not in found.notes:
+            found.notes.append(UNCHECKED)
+        return found
+
+
+def checksum(content: dict[str, Any]) -> str:
+    """SHA-256 of plain JSON content, however it is laid out in the file.
+
+    >>> checksum({"a": 1, "b": 2}) == checksum({"b": 2, "a": 1})
+    True
+    """
+    plain = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return f"sha256:{hashlib.sha256(plain.encode()).hexdigest()}"
 
 
 def _build(kind: Any, value: Any) -> Any:

@@ -3,35 +3,39 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sfumato.datasets.sample import AttributeSpec
+from sfumato.evaluation.draws import PERSONS, VIDEOS, Draws
 from sfumato.evaluation.exam import Answers, Exam, yes_columns
 from sfumato.evaluation.metrics import (
     FLOORS,
-    Headline,
+    MIN_GROUPS,
     Interval,
     always_yes_f1,
     bootstrap,
-    bootstrap_max,
+    bootstrap_draws,
     chance_ap,
     coin_f1,
     f1,
     gain_over_random,
     macro_f1,
+    max_draws,
     mean_defined,
     one_hot_columns,
     reaches_floor,
     resampled_ap,
     resampler,
     residual_leakage,
+    strongest,
 )
 from sfumato.evaluation.result import AttackResult, AttributeScore, Leakage, Measure, Score, Strongest
 
 Items = np.ndarray
+Scores = Callable[[Items], np.ndarray]
 SAMPLES = 1000
 
 
@@ -40,7 +44,8 @@ class Sitting:
     """One exam as sat by one examinee, once per seed, on anonymised and on raw clips.
 
     groups: (N,) labels of the validation and of the test items; those of a group, such as the clips of one recording, are
-    not independent and are resampled together. None: each item by itself.
+    not independent and are resampled together. None: each item by itself. persons: likewise, who is in the items; −1:
+    nobody knows.
     """
 
     exam: Exam
@@ -48,6 +53,7 @@ class Sitting:
     answers: Sequence[Answers]
     raw: Sequence[Answers]
     groups: tuple[np.ndarray, np.ndarray] | None = None
+    persons: tuple[np.ndarray, np.ndarray] | None = None
 
 
 class Ruler:
@@ -71,6 +77,11 @@ class Ruler:
         self.n, self.n_validation = len(self.labels), len(sitting.answers[0].validation_labels)
         self.validation_groups = sitting.groups[0] if sitting.groups else None
         self.groups = sitting.groups[1] if sitting.groups else None
+        # What is resampled: the groups of validation items and of test items.
+        self.units = {VIDEOS: (self.validation_groups, self.groups)}
+        if sitting.persons and _enough(sitting.persons[1]):
+            known = sitting.persons[0] if _enough(sitting.persons[0]) else self.validation_groups
+            self.units[PERSONS] = known, sitting.persons[1]
 
     def _accuracy(self, answers: Sequence[Answers], part: str) -> Callable[[Items], np.ndarray]:
         right = [getattr(a, part).argmax(1) == getattr(a, f"{part}_labels")[:, 0] for a in answers]
@@ -94,9 +105,36 @@ class Ruler:
         columns = one_hot_columns(self.labels[items], self.heads)
         return np.asarray(chance_ap(columns.labels, columns.owner))
 
+    def chance_over(self, by: str) -> Scores:
+        """`chance` where videos, or persons, are resampled.
+
+        Somebody drawn twice is not easier to name blindly: other people would be as many.
+        """
+        if by == VIDEOS or self.sitting.exam.target != "identity":
+            return self.chance
+        blind = self.chance(self.all)
+        return lambda items: blind
+
     def bootstrap(self, statistic: Callable[[Items], float]) -> Interval:
-        """A statistic of test items with its interval."""
+        """A statistic of test items with its interval over videos."""
         return bootstrap(statistic, self.n, groups=self.groups, samples=SAMPLES)
+
+    def draws(self, statistic: Callable[[Items], float]) -> Draws:
+        """A statistic of test items on resamples of videos and, where there are enough, of persons."""
+        over = {
+            by: bootstrap_draws(statistic, self.n, groups=groups, samples=SAMPLES)
+            for by, (_, groups) in self.units.items()
+        }
+        return Draws(statistic(self.all), over)
+
+    def tables(self, by: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Score, chance and raw of every question on the same resamples, (samples, questions) each."""
+        draw, resample = np.random.default_rng(0), resampler(self.n, self.units[by][1])
+        resamples = [resample(draw) for _ in range(SAMPLES)]
+        score, chance, raw = (
+            np.stack([of(r) for r in resamples]) for of in (self.score, self.chance_over(by), self.raw)
+        )
+        return score, chance, raw
 
     @property
     def all(self) -> Items:
@@ -109,21 +147,29 @@ def mean(values: np.ndarray) -> float:
     return float(mean_defined(values).value)
 
 
+def _enough(persons: np.ndarray) -> bool:
+    return bool((persons >= 0).all()) and len(np.unique(persons)) >= MIN_GROUPS
+
+
+def utility_draws(ruler: Ruler) -> Draws:
+    """The action's top-1, on resamples of the test clips and persons."""
+    return ruler.draws(lambda items: float(ruler.score(items)[0]))
+
+
 def utility_score(ruler: Ruler) -> Score:
-    """The action's top-1 with its interval over test clips."""
-    return _score(ruler.bootstrap(lambda items: float(ruler.score(items)[0])), ruler)
+    """The action's top-1 with its interval."""
+    return _score(utility_draws(ruler), ruler)
 
 
-def _score(found: Interval, ruler: Ruler) -> Score:
-    return Score(found.value, found.low, found.high, mean(ruler.chance(ruler.all)), mean(ruler.raw(ruler.all)))
+def _score(found: Draws, ruler: Ruler) -> Score:
+    return Score(**found.stored(), chance=mean(ruler.chance(ruler.all)), raw=mean(ruler.raw(ruler.all)))
 
 
-def _leakage(conclusive: bool, measure: Callable[[], Interval]) -> Leakage:
+def _leakage(found: Draws | None) -> Leakage:
     """The residual leakage, measured only where the attacker is strong enough for the ratio to mean something."""
-    if not conclusive:
+    if found is None:
         return Leakage(math.nan, math.nan, math.nan, "inconclusive")
-    found = measure()
-    return Leakage(found.value, found.low, found.high, "measured")
+    return Leakage(**found.stored(), verdict="measured")
 
 
 def conclusive(ruler: Ruler) -> bool:
@@ -135,18 +181,19 @@ def conclusive(ruler: Ruler) -> bool:
 def attack_result(ruler: Ruler, attributes: Sequence[AttributeSpec]) -> AttackResult:
     """One attacker: its score, and its leakage paired with its own score on raw, on the same resamples."""
     s = ruler.sitting
-    score = ruler.bootstrap(lambda items: mean(ruler.score(items)))
-
-    def residual(items: Items) -> float:
-        return residual_leakage(mean(ruler.score(items)), mean(ruler.chance(items)), mean(ruler.raw(items)))
-
-    leakage = _leakage(conclusive(ruler), lambda: ruler.bootstrap(residual))
+    drawn = {by: ruler.tables(by) for by in ruler.units}
+    means = {by: [np.array([mean(row) for row in table]) for table in tables] for by, tables in drawn.items()}
+    told = [mean(values) for values in (ruler.score(ruler.all), ruler.chance(ruler.all), ruler.raw(ruler.all))]
+    score = Draws(told[0], {by: tables[0] for by, tables in means.items()})
+    residual = Draws(residual_leakage(*told), {by: residual_leakage(*tables) for by, tables in means.items()})
+    leakage = _leakage(residual if conclusive(ruler) else None)
     each = [Ruler(Sitting(s.exam, s.recognizer, [a], s.raw), ruler.heads) for a in s.answers]
     return AttackResult(
         s.exam.name, s.exam.target, s.exam.level, s.recognizer, ruler.metric, _score(score, ruler),
         leakage, FLOORS[s.exam.target], mean(ruler.validation(np.arange(ruler.n_validation))),
         [mean(one.score(ruler.all)) for one in each], [a.curve.tolist() for a in s.answers],
-        _attribute_scores(ruler, attributes) if s.exam.target == "attributes" else [], _measures(ruler),
+        _attribute_scores(ruler, attributes, drawn) if s.exam.target == "attributes" else [], _measures(ruler),
+        late_gain([a.curve.tolist() for a in s.answers]),
     )  # fmt: skip
 
 
@@ -156,82 +203,135 @@ def _measures(ruler: Ruler) -> list[Measure]:
     for name in ruler.sitting.answers[0].measures:
         values, blind = np.mean([answers.measures[name] for answers in ruler.sitting.answers], axis=0)
         raw = float(np.mean([answers.measures[name][0] for answers in ruler.sitting.raw]))
-        interval = ruler.bootstrap(lambda items, values=values: float(values[items].mean()))  # type: ignore[misc]
-        found.append(Measure(name, Score(*interval, chance=float(blind.mean()), raw=raw)))
+        drawn = ruler.draws(lambda items, values=values: float(values[items].mean()))  # type: ignore[misc]
+        found.append(Measure(name, Score(**drawn.stored(), chance=float(blind.mean()), raw=raw)))
     return found
 
 
-def _attribute_scores(ruler: Ruler, attributes: Sequence[AttributeSpec]) -> list[AttributeScore]:
+def _attribute_scores(
+    ruler: Ruler, attributes: Sequence[AttributeSpec], drawn: Mapping[str, tuple[np.ndarray, ...]]
+) -> list[AttributeScore]:
+    """One by one, from the tables of score, chance and raw on the resamples."""
     columns = one_hot_columns(ruler.labels, ruler.heads)
-    draw = np.random.default_rng(0)
-    resample = resampler(ruler.n, ruler.groups)
-    resamples = [resample(draw) for _ in range(SAMPLES)]
-    score, raw, chance = (np.stack([of(r) for r in resamples]) for of in (ruler.score, ruler.raw, ruler.chance))
-    low, high = np.nanquantile(score, [0.025, 0.975], axis=0)
-    told = ruler.score(ruler.all), low, high, ruler.chance(ruler.all), ruler.raw(ruler.all)
+    told = ruler.score(ruler.all), ruler.chance(ruler.all), ruler.raw(ruler.all)
     found = []
     for i, spec in enumerate(attributes):
         mine = np.asarray(columns.owner) == i
         truth = columns.labels[:, mine]
-        ap = Score(*(float(values[i]) for values in told))
+        value, blind, reference = (float(values[i]) for values in told)
+        ap = Score(**Draws(value, {by: t[0][:, i] for by, t in drawn.items()}).stored(), chance=blind, raw=reference)
+        residuals = {by: residual_leakage(*(table[:, i] for table in tables)) for by, tables in drawn.items()}
 
         def over_seeds(measure: Callable, answers: Sequence[Answers], mine=mine, truth=truth) -> float:  # type: ignore
             return float(np.mean([mean(measure(yes_columns(a.test, ruler.heads)[:, mine], truth)) for a in answers]))
 
-        def measure(i: int = i, ap: Score = ap) -> Interval:
-            ends = np.nanquantile(residual_leakage(score[:, i], chance[:, i], raw[:, i]), [0.025, 0.975])
-            return Interval(residual_leakage(ap.value, ap.chance, ap.raw), *ends.tolist())
-
         s, prevalence = ruler.sitting, truth.mean(0)
         strong = reaches_floor(ap.raw, ap.chance, FLOORS["attributes"])
+        leakage = Draws(residual_leakage(ap.value, ap.chance, ap.raw), residuals) if strong else None
         reached = over_seeds(f1, s.answers)
         gain = gain_over_random(reached, ap.value, prevalence)
         found.append(AttributeScore(
             spec.name, ap, f1=reached, macro_f1=over_seeds(macro_f1, s.answers),
             always_yes_f1=mean(np.array([always_yes_f1(p) for p in prevalence])),
             coin_f1=mean(np.array([coin_f1(p) for p in prevalence])),
-            raw_f1=over_seeds(f1, s.raw), leakage=_leakage(strong, measure),
+            raw_f1=over_seeds(f1, s.raw), leakage=_leakage(leakage),
             f1_gain=gain.f1, ap_gain=gain.ap,
         ))  # fmt: skip
     return found
 
 
+@dataclass(frozen=True)
+class Choice:
+    """The strongest of several attackers, and its leakage on every resample; None where it is inconclusive."""
+
+    strongest: Strongest
+    leakage: Draws | None
+
+
 def strongest_of(rulers: Sequence[Ruler]) -> Strongest:
-    """The strongest of several attackers on one target: chosen on validation, per attribute, reported on test.
+    """The strongest of several attackers on one target: chosen on validation, per attribute, reported on test."""
+    return choose(rulers).strongest
+
+
+def choose(rulers: Sequence[Ruler]) -> Choice:
+    """The strongest of several attackers on one target, as `strongest_of`, with what it is on the resamples.
 
     Each attribute's leakage is relative to the attacker strongest on *raw*; the interval holds the choice itself, which
     makes it honest and, for a perfect anonymizer, a little above zero (the maximum of several noises).
     """
-    first = rulers[0]
+    field, first = _Field(rulers), rulers[0]
+    chosen, values = strongest(
+        field.on_validation(np.arange(first.n_validation)), field.on_test(first.all, first.chance)
+    )
+    drawn = {by: field.drawn(by) for by in first.units}
 
-    def table(name: str) -> Callable[[Items], np.ndarray]:
-        return lambda items: np.stack([getattr(r, name)(items) for r in rulers])
+    def over_questions(columns: slice) -> Draws:
+        kept = ~np.isnan(values[columns])
+        means = {by: d[:, columns][:, kept].sum(axis=1) / max(int(kept.sum()), 1) for by, d in drawn.items()}
+        return Draws(mean(values[columns]), means)
 
-    on_raw = table("raw_validation")(np.arange(first.n_validation)).argmax(0)
-    reference = np.arange(len(on_raw))
+    count = len(field.on_raw)
+    score, leakage = over_questions(slice(count)), over_questions(slice(count, None)) if field.reached else None
+    names = sorted({rulers[i].sitting.exam.name for i in chosen[:count] if i >= 0})
+    total = Score(**score.stored(), chance=mean(first.chance(first.all)), raw=mean(field.raw(first.all)))
+    return Choice(Strongest(first.sitting.exam.target, names, total, _leakage(leakage)), leakage)
 
-    def raw(items: Items) -> np.ndarray:
-        return np.asarray(table("raw")(items)[on_raw, reference])
 
-    def residuals(items: Items) -> np.ndarray:
+class _Field:
+    """Several attackers on one target, side by side: (attackers, questions) of scores and, where the attackers strongest
+    on raw reach their floor, as many columns of residuals beside them, so that both are on the same resamples."""
+
+    def __init__(self, rulers: Sequence[Ruler]) -> None:
+        self.rulers, self.first = rulers, rulers[0]
+        first = self.first
+        self.on_raw: list[int] = self.table("raw_validation", np.arange(first.n_validation)).argmax(0).tolist()
+        floor = FLOORS[first.sitting.exam.target]
+        self.reached = reaches_floor(mean(self.raw(first.all)), mean(first.chance(first.all)), floor)
+
+    def table(self, name: str, items: Items) -> np.ndarray:
+        return np.stack([getattr(ruler, name)(items) for ruler in self.rulers])
+
+    def raw(self, items: Items) -> np.ndarray:
+        """What the attacker strongest on raw validation gets of each question, (questions,)."""
+        found = {who: self.rulers[who].raw(items) for who in set(self.on_raw)}
+        return np.array([found[who][question] for question, who in enumerate(self.on_raw)])
+
+    def on_test(self, items: Items, chance: Scores) -> np.ndarray:
+        score = self.table("score", items)
+        if not self.reached:
+            return score
+        blind = chance(items)
         # Every attribute over the mean room between chance and raw: their mean is the residual of the cMAP itself.
-        chance = first.chance(items)
-        return np.asarray((table("score")(items) - chance) / np.nanmean(raw(items) - chance))
+        return np.concatenate([score, (score - blind) / np.nanmean(self.raw(items) - blind)], axis=-1)
 
-    def over(test: Callable[[Items], np.ndarray]) -> Headline:
-        return bootstrap_max(
-            table("validation"), test, first.n_validation, first.n, validation_groups=first.validation_groups,
-            test_groups=first.groups, samples=SAMPLES,
+    def on_validation(self, items: Items) -> np.ndarray:
+        score = self.table("validation", items)
+        return np.concatenate([score, score], axis=-1) if self.reached else score
+
+    def drawn(self, by: str) -> np.ndarray:
+        """The columns of whoever is strongest on validation, in every resample: (samples, columns)."""
+        chance, (validation_groups, test_groups) = self.first.chance_over(by), self.first.units[by]
+        return max_draws(
+            self.on_validation, lambda items: self.on_test(items, chance), self.first.n_validation, self.first.n,
+            validation_groups=validation_groups, test_groups=test_groups, samples=SAMPLES,
         )  # fmt: skip
 
-    score = over(table("score"))
-    names = sorted({rulers[i].sitting.exam.name for i in score.chosen if i >= 0})
-    chance = mean(first.chance(first.all))
-    floor = FLOORS[first.sitting.exam.target]
-    reached = reaches_floor(mean(raw(first.all)), chance, floor)
-    leakage = _leakage(reached, lambda: over(residuals).mean)
-    total = Score(score.mean.value, score.mean.low, score.mean.high, chance, mean(raw(first.all)))
-    return Strongest(first.sitting.exam.target, names, total, leakage)
+
+def late_gain(curves: Sequence[Sequence[float]]) -> float:
+    """What the last quarter of the epochs added to the best validation score, averaged over seeds; NaN for under four.
+
+    curves: the validation score after every epoch, per seed.
+
+    >>> late_gain([[0.2, 0.5, 0.5, 0.75]])
+    0.25
+    """
+    gains = []
+    for curve in curves:
+        late = len(curve) // 4
+        if late:
+            before, best = (np.fmax.reduce(np.asarray(part, dtype=float)) for part in (curve[:-late], curve))
+            gains.append(best - before)
+    return float(np.mean(gains)) if gains else math.nan
 
 
 def headline(strongest: Sequence[Strongest]) -> Leakage:
@@ -241,4 +341,4 @@ def headline(strongest: Sequence[Strongest]) -> Leakage:
     """
     worst = max(strongest, key=lambda s: -math.inf if math.isnan(s.leakage.value) else s.leakage.value)
     unsure = any(s.leakage.verdict == "inconclusive" for s in strongest)
-    return Leakage(worst.leakage.value, worst.leakage.low, worst.leakage.high, "inconclusive" if unsure else "measured")
+    return replace(worst.leakage, verdict="inconclusive" if unsure else "measured")

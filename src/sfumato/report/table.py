@@ -179,9 +179,10 @@ def _folded(anonymizer: str) -> str:
 
 def _caption(result: Result) -> Text:
     seeds = f"{len(result.seeds)} seed{'s' if len(result.seeds) != 1 else ''}"
+    effort = "" if result.effort == "standard" else f" · {result.effort} effort"
     about = (
         f"{result.data} · protocol {result.protocol} · {result.test_clips} test clips of {result.test_persons} persons"
-        f" · {seeds} · {result.epochs} epochs · {result.hardware}"
+        f" · {seeds} · {result.epochs} epochs{effort} · {result.hardware}"
     )
     reading = f"Percent [95% interval], the strongest attacker of each target. NHV from reference point {reference()}."
     weak = sorted({target for line in result.lines for target in unproven(line)})

@@ -40,7 +40,7 @@ def test_all_that_the_data_allows_in_one_result(tmp_path: Path) -> None:
     assert any(note.startswith("kept: TAD mAP 0.") for note in result.notes)
     result.save(tmp_path / "result.json")
     written = json.loads((tmp_path / "result.json").read_text())
-    assert {"value", "low", "high", "chance", "raw"} == set(written["lines"][1]["scores"][0]["score"])
+    assert {"value", "low", "high", "chance", "raw", "intervals"} == set(written["lines"][1]["scores"][0]["score"])
     assert Result.load(tmp_path / "result.json").lines[1].utility.value == kept.utility.value
     assert render_table(result).row_count == 3
     write_report(result, tmp_path / "report.html")

@@ -7,10 +7,13 @@ from sfumato.evaluation.metrics import (
     Interval,
     attribute_ap,
     bootstrap,
+    bootstrap_draws,
     bootstrap_max,
     cmap,
+    max_draws,
     one_hot_columns,
     paired_difference,
+    percentile_interval,
     resampled_ap,
     resampled_cmap,
     strongest,
@@ -192,3 +195,20 @@ def test_the_headline_respects_groups() -> None:
         bootstrap_max(score, score, 40, 40, validation_groups=two)
     with pytest.raises(ValueError, match="too few"):
         bootstrap_max(score, score, 40, 40, test_groups=two)
+
+
+def test_the_draws_are_those_of_the_interval_and_are_paired() -> None:
+    groups = np.arange(40) // 4
+    options = {"groups": groups, "samples": 50, "seed": 3}
+    one, other = (bootstrap_draws(lambda items, k=k: float(items.mean()) + k, 40, **options) for k in (0, 7))
+    assert other - one == pytest.approx(7)
+    found = bootstrap(lambda items: float(items.mean()), 40, **options)
+    assert percentile_interval(found.value, one) == found
+    scores = np.random.default_rng(0).random((2, 40))
+    table = lambda items: scores[:, items].mean(1, keepdims=True)  # noqa: E731
+    drawn = max_draws(table, table, 40, 40, samples=50)
+    assert drawn.shape == (50, 1)
+    assert (
+        percentile_interval(float(table(np.arange(40)).max()), drawn[:, 0])
+        == bootstrap_max(table, table, 40, 40, samples=50).mean
+    )

@@ -2,6 +2,9 @@
 ever weakened."""
 
 from sfumato.evaluation.attacks.aggregate import AGGREGATE
+from sfumato.evaluation.attacks.architectures import ARCHITECTURES
+from sfumato.evaluation.attacks.ensemble import ENSEMBLE
+from sfumato.evaluation.attacks.gait import GAIT
 from sfumato.evaluation.attacks.pretrained import PRETRAINED
 from sfumato.evaluation.attacks.reconstruct import RECONSTRUCT
 from sfumato.evaluation.attacks.reid import REID, REID_FRAMES
@@ -11,15 +14,18 @@ from sfumato.evaluation.exam import Exam
 from sfumato.registry import Registry, unknown_name
 
 ATTACKS: Registry[Exam] = Registry("attack")
-for _attack in (*EVERYDAY, *TRANSFER, *PRETRAINED, *RECONSTRUCT, REID, REID_FRAMES, *AGGREGATE):
+for _attack in (
+    *EVERYDAY, *TRANSFER, *PRETRAINED, *RECONSTRUCT, REID, REID_FRAMES, *AGGREGATE, *GAIT, *ARCHITECTURES, ENSEMBLE,
+):  # fmt: skip
     ATTACKS.add(_attack.name, _attack.summary, lambda attack=_attack: attack)
 
 # Several attackers under one name.
 FAMILIES: Registry[tuple[Exam, ...]] = Registry("attack")
 for _name, _family in {
-    "transfer": TRANSFER, "pretrained": PRETRAINED, "reconstruct": RECONSTRUCT, "aggregate": AGGREGATE,
+    "transfer": TRANSFER, "pretrained": PRETRAINED, "reconstruct": RECONSTRUCT, "aggregate": AGGREGATE, "gait": GAIT,
 }.items():  # fmt: skip
     FAMILIES.add(_name, f"all {len(_family)} attackers {_name}-…", lambda family=_family: family)
+FAMILIES.add("architectures", f"{len(ARCHITECTURES)} attackers by other networks", lambda: ARCHITECTURES)
 
 
 def attacks_named(name: str) -> tuple[Exam, ...]:

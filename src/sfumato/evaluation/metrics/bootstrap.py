@@ -63,10 +63,24 @@ def bootstrap(
     >>> bootstrap(lambda items: float(np.mean(items < 50)), n=100).value
     0.5
     """
+    drawn = bootstrap_draws(statistic, n, groups=groups, samples=samples, seed=seed)
+    return percentile_interval(float(statistic(np.arange(n))), drawn, level)
+
+
+def bootstrap_draws(
+    statistic: Statistic, n: int, *, groups: ArrayLike | None = None, samples: int = 1000, seed: int = 0
+) -> Array:
+    """`statistic` on each of the resamples that `bootstrap` draws, (samples,).
+
+    Two statistics of the same items, with the same groups and seed, are on the same resamples: the differences of their
+    draws are paired.
+
+    >>> bootstrap_draws(lambda items: 0.5, n=9, samples=2)
+    array([0.5, 0.5])
+    """
     draw = resampler(n, groups)
     rng = np.random.default_rng(seed)
-    value = float(statistic(np.arange(n)))
-    return _interval(value, np.array([statistic(draw(rng)) for _ in range(samples)]), level)
+    return np.array([statistic(draw(rng)) for _ in range(samples)], dtype=np.float64)
 
 
 def paired_difference(
@@ -160,16 +174,30 @@ def bootstrap_max(
     >>> bootstrap_max(lambda items: np.ones((2, 1)), lambda items: np.ones((2, 1)), 9, 9).mean
     Interval(value=1.0, low=1.0, high=1.0)
     """
+    chosen, values = strongest(validation(np.arange(n_validation)), test(np.arange(n_test)))
+    draws = max_draws(
+        validation, test, n_validation, n_test, validation_groups=validation_groups, test_groups=test_groups,
+        samples=samples, seed=seed,
+    )  # fmt: skip
+    per_attribute = tuple(percentile_interval(float(values[a]), draws[:, a], level) for a in range(len(values)))
+    value, counted = mean_defined(values)
+    mean = percentile_interval(value, draws[:, ~np.isnan(values)].sum(axis=1) / max(counted, 1), level)
+    return Headline(chosen, per_attribute, mean, counted)
+
+
+def max_draws(
+    validation: Scores, test: Scores, n_validation: int, n_test: int, *, validation_groups: ArrayLike | None = None,
+    test_groups: ArrayLike | None = None, samples: int = 1000, seed: int = 0,
+) -> Array:  # fmt: skip
+    """The test score of the attacker strongest on validation, on each resample of `bootstrap_max`, (samples, A).
+
+    >>> max_draws(lambda items: np.ones((2, 1)), lambda items: np.ones((2, 1)), 9, 9, samples=2)
+    array([[1.],
+           [1.]])
+    """
     draw_validation, draw_test = resampler(n_validation, validation_groups), resampler(n_test, test_groups)
     rng = np.random.default_rng(seed)
-    chosen, values = strongest(validation(np.arange(n_validation)), test(np.arange(n_test)))
-    draws = np.stack(
-        [strongest(validation(draw_validation(rng)), test(draw_test(rng)))[1] for _ in range(samples)]
-    )  # (samples, A)
-    per_attribute = tuple(_interval(float(values[a]), draws[:, a], level) for a in range(len(values)))
-    value, counted = mean_defined(values)
-    mean = _interval(value, draws[:, ~np.isnan(values)].sum(axis=1) / max(counted, 1), level)
-    return Headline(chosen, per_attribute, mean, counted)
+    return np.stack([strongest(validation(draw_validation(rng)), test(draw_test(rng)))[1] for _ in range(samples)])
 
 
 def resampler(n: int, groups: ArrayLike | None) -> Callable[[np.random.Generator], Items]:
@@ -201,7 +229,12 @@ def _over_seeds(scores: ArrayLike) -> Array:
     return table.mean(axis=1) if table.ndim == 3 else table
 
 
-def _interval(value: float, draws: Array, level: float) -> Interval:
+def percentile_interval(value: float, draws: Array, level: float = 0.95) -> Interval:
+    """The value with the percentiles of its draws (samples,); NaN, and too many NaN, as in `bootstrap`.
+
+    >>> percentile_interval(0.5, np.array([0.0, 0.5, 1.0]), level=0.5)
+    Interval(value=0.5, low=0.25, high=0.75)
+    """
     if np.isnan(value):
         return Interval(value, value, value)
     kept = draws[~np.isnan(draws)]

@@ -21,15 +21,23 @@ from torch import Tensor
 
 from sfumato.anonymizers import fingerprint, label
 from sfumato.anonymizers.base import Anonymizer
-from sfumato.datasets.base import Part, SplitBy, VideoDataset
+from sfumato.datasets.base import Part, VideoDataset
 from sfumato.errors import SfumatoError
+from sfumato.evaluation.admission import check_enough as _check_enough
+from sfumato.evaluation.admission import missing as _missing
+from sfumato.evaluation.admission import split_notes
 from sfumato.evaluation.attacks import attacks_named
-from sfumato.evaluation.exam import Answers, Exam, Examinee, Memory, Source, asked, questions, sit, truth
+from sfumato.evaluation.attacks.architectures import STAND_IN
+from sfumato.evaluation.attacks.ensemble import ENSEMBLE, average, ensemble_result
+from sfumato.evaluation.comparison import Evidence, difference_notes, differences, front, tradeoff_notes
+from sfumato.evaluation.effort import attacks_of
+from sfumato.evaluation.exam import Answers, Exam, Examinee, Memory, Source, asked, questions, sit
 from sfumato.evaluation.material import Material, anonymize_clips
-from sfumato.evaluation.metrics import MIN_GROUPS, leakage_removed, nhv, utility_kept
+from sfumato.evaluation.metrics import leakage_removed, nhv, utility_kept
+from sfumato.evaluation.notes import effort_notes, measured_notes, persons_note
 from sfumato.evaluation.provenance import code_digest, commit, versions
-from sfumato.evaluation.result import Line, Result, Score
-from sfumato.evaluation.scoring import Ruler, Sitting, attack_result, headline, strongest_of, utility_score
+from sfumato.evaluation.result import Line, Result, Strongest
+from sfumato.evaluation.scoring import Ruler, Sitting, attack_result, choose, headline, utility_draws, utility_score
 from sfumato.recognizers import level_of
 from sfumato.training.device import hardware
 from sfumato.training.fit import FitConfig
@@ -51,7 +59,8 @@ class JudgeConfig:
     batch: int = 32
     seeds: int = 1
     views: int = 1
-    attacks: tuple[str, ...] = ()  # only these; empty: those of the protocol
+    attacks: tuple[str, ...] = ()  # only these; empty: those of the protocol, by the effort
+    effort: str = "standard"  # see evaluation/effort.py; its epochs are for whoever sets `epochs`
     vlm: str = ""  # who reads the action in the protocol zero-shot
     prompts: tuple[str, ...] = ()  # and what it is asked there; empty: the protocol's own
 
@@ -63,19 +72,25 @@ class JudgeConfig:
         }
         if self.models not in names:
             raise SfumatoError(f"there are no '{self.models}' models", f"use {' or '.join(names)}")
-        chosen = {"video": self.video_model, "frame": self.frame_model}[exam.level] or names[self.models][exam.level]
+        usual = {"video": self.video_model, "frame": self.frame_model}[exam.level] or names[self.models][exam.level]
+        chosen = exam.recognizer or usual
         level = level_of(chosen)
         if level != exam.level:
             raise SfumatoError(
                 f"'{chosen}' looks at {level}s, and '{exam.name}' at {exam.level}s", "choose another one"
             )
-        rate = 1e-3 if self.models == "standard" else 3e-3
+        rate = 1e-3 if self.models == "standard" or exam.recognizer else 3e-3
         fit = FitConfig(epochs=self.epochs, batch=self.batch, learning_rate=rate, flip=dataset.mirror_safe)
         if exam.placed:
             fit = replace(fit, moved=False, flip=False)
         if exam.level == "frame":
             fit = replace(fit, frames=2, test_frames=min(8, dataset.shape.frames))
-        return Examinee(chosen, fit)
+        return Examinee(chosen, fit, STAND_IN if exam.recognizer and self.models == "tiny" else 1.0)
+
+    @property
+    def ensemble(self) -> bool:
+        """Whether the attackers on a target also answer together."""
+        return ENSEMBLE.name in (self.attacks or attacks_of(self.effort, ()))
 
 
 @dataclass(frozen=True)
@@ -91,11 +106,16 @@ def possible_exams(
     dataset: VideoDataset, config: JudgeConfig, usual: Sequence[str] = EVERY_ATTACK
 ) -> tuple[list[Exam], list[str]]:
     """The exams this data set has labels for, and a note for each that is left out; `usual` where none is named."""
+    named = config.attacks or attacks_of(config.effort, usual)
+    if set(named) == {ENSEMBLE.name}:
+        named = (*usual, ENSEMBLE.name)
     exams, notes = [], []
-    for attack in dict.fromkeys(exam for name in config.attacks or usual for exam in attacks_named(name)):
-        missing = _missing(attack, dataset)
-        if missing:
-            notes.append(f"attack '{attack.name}' left out: {dataset.name} {missing}")
+    for attack in dict.fromkeys(exam for name in named for exam in attacks_named(name) if exam != ENSEMBLE):
+        lacking = _missing(attack, dataset)
+        if not config.attacks and attack.name not in usual:
+            lacking = lacking or _too_few(attack, dataset)
+        if lacking:
+            notes.append(f"attack '{attack.name}' left out: {dataset.name} {lacking}")
         else:
             exams.append(attack)
     if not exams:
@@ -108,72 +128,16 @@ def possible_exams(
     for exam in (UTILITY, *exams):
         _check_enough(exam, dataset)
     notes += filter(None, dict.fromkeys(exam.approach.note(dataset, config.views) for exam in exams))
-    return [UTILITY, *exams], notes + _split_notes(dataset, exams)
+    return [UTILITY, *exams], notes + split_notes(dataset, exams)
 
 
-def _missing(exam: Exam, dataset: VideoDataset) -> str:
-    """What the data set would need for that exam, in words that follow its name; "" if nothing."""
-    if exam.target == "attributes":
-        return "" if dataset.attributes else "has no attributes labels"
-    return exam.approach.lacks(exam, dataset) if len(dataset.persons) > 1 else "has no identity labels"
-
-
-def _split_notes(dataset: VideoDataset, exams: Sequence[Exam]) -> list[str]:
-    """What the splits do not keep apart, or not together, although the exams' meaning depends on it."""
-
-    def people(part: Part, by: SplitBy) -> set[int]:
-        return set(dataset.labels(dataset.split(part, by)).person.tolist()) - {-1}
-
-    notes = []
-    if shared := people("train", "person") & people("test", "person"):
-        notes.append(
-            f"{len(shared)} test persons were seen in training: give a column split_person to judge new people"
-        )
-    train, test = (dataset.recordings(dataset.split(part, "clip")).unique() for part in ("train", "test"))
-    if both := int(torch.isin(test, train).sum()):
-        notes.append(
-            f"{both} recordings are in training and in test: attackers may know the place instead of the person"
-        )
-    strangers = people("test", "clip") - people("train", "clip")
-    if strangers and any(exam.target == "identity" for exam in exams):
-        notes.append(f"{len(strangers)} test persons are never seen in training: no attacker can name them")
-    return notes
-
-
-def _check_enough(exam: Exam, dataset: VideoDataset) -> None:
-    """Stop before the first training where a score or its interval could not be computed after the last."""
-    for part in ("train", "val", "test"):
-        clips = exam.approach.items(exam, dataset, part)
-        # One may learn from a single recording; but what is asked about is resampled by them.
-        units = len(clips) if part == "train" else len(dataset.recordings(clips).unique())
-        if units < MIN_GROUPS:
-            what = "clips" if units == len(clips) else "recordings"
-            raise SfumatoError(
-                f"{dataset.name} has {units} {part} {what} for '{exam.name}', {MIN_GROUPS} are needed",
-                "give more videos, or move some there",
-            )
-        if exam.target == "attributes":
-            for spec, values in zip(dataset.attributes, truth(exam, dataset.labels(clips)).T, strict=True):
-                found = int((values == 1).sum())
-                if spec.binary and found < MIN_GROUPS:
-                    raise SfumatoError(
-                        f"{dataset.name}: '{spec.name}' is '{spec.values[1]}' in {found} {part} clips, {MIN_GROUPS} are needed",
-                        "give more such videos, or judge other attributes",
-                    )
-
-
-def measured_notes(lines: Sequence[Line]) -> list[str]:
-    """What attackers measured besides their scores, a line for each anonymizer and measure.
-
-    >>> measured_notes(result.lines)[0]
-    'blur: mAP 0.41 [0.38–0.45], without looking 0.14, raw 0.62'
-    """
-
-    def told(s: Score) -> str:
-        return f"{s.value:.2f} [{s.low:.2f}–{s.high:.2f}], without looking {s.chance:.2f}, raw {s.raw:.2f}"
-
-    every = ((line.anonymizer, m) for line in lines for attack in line.attacks for m in attack.measures)
-    return list(dict.fromkeys(f"{name}: {m.name} {told(m.score)}" for name, m in every))
+def _too_few(exam: Exam, dataset: VideoDataset) -> str:
+    """As `_missing`, for exams that nobody asked for by name: what they lack must not stop the others."""
+    try:
+        _check_enough(exam, dataset)
+    except SfumatoError as error:
+        return str(error).removeprefix(f"{dataset.name} ").removeprefix(f"{dataset.name}: ")
+    return ""
 
 
 class KnownProtocol:
@@ -222,7 +186,8 @@ class KnownProtocol:
 
     def recognizer(self, exam: Exam) -> str:
         """The name of who sits that exam."""
-        return self.config.examinee(exam, self.dataset).recognizer
+        who = self.config.examinee(exam, self.dataset)
+        return who.recognizer if who.width == 1 else f"{who.recognizer}, {who.width:g} as wide"
 
     def _who(self, exam: Exam) -> dict[str, Any]:
         """Everything about who sits that exam that its answers depend on, as plain JSON."""
@@ -286,22 +251,45 @@ class KnownProtocol:
 
     def line(self, anonymizer: Anonymizer, answers: dict[str, list[Answers]], raw: dict[str, list[Answers]]) -> Line:
         """The scores of one anonymizer, paired with raw."""
-        rulers = {}
-        for exam in self.exams:
-            sitting = Sitting(exam, self.recognizer(exam), answers[exam.name], raw[exam.name], self._recordings(exam))
-            rulers[exam.name] = Ruler(sitting, questions(exam, self.dataset))
-        attacks = [ruler for name, ruler in rulers.items() if name != UTILITY.name]
-        targets = list(dict.fromkeys(r.sitting.exam.target for r in attacks))
-        strongest = [strongest_of([r for r in attacks if r.sitting.exam.target == t]) for t in targets]
-        utility, worst = utility_score(rulers[UTILITY.name]), headline(strongest)
+        return self.assess(anonymizer, answers, raw)[0]
+
+    def assess(
+        self, anonymizer: Anonymizer, answers: dict[str, list[Answers]], raw: dict[str, list[Answers]]
+    ) -> tuple[Line, Evidence]:
+        """The scores of one anonymizer, paired with raw, and what they are on every resample."""
+        rulers = {exam.name: self._ruler_of(exam, answers[exam.name], raw[exam.name]) for exam in self.exams}
+        action = rulers.pop(UTILITY.name)
+        attacks = [attack_result(ruler, self.dataset.attributes) for ruler in rulers.values()]
+        targets: dict[str, list[Ruler]] = {}
+        for ruler in rulers.values():
+            targets.setdefault(ruler.sitting.exam.target, []).append(ruler)
+        choices = []
+        for members in targets.values():
+            together = self.config.ensemble and len(members) > 1
+            candidates = [*members, average(members)] if together else members
+            choices.append(choose(candidates))
+            if together:
+                attacks.append(ensemble_result(candidates, choices[-1].strongest, self.dataset.attributes))
+        strongest = [choice.strongest for choice in choices]
+        utility, worst = utility_score(action), headline(self._counted(strongest))
         kept = utility_kept(utility.value, utility.chance, utility.raw)
         decided = worst.verdict == "measured" and not math.isnan(kept)
-        return Line(
+        found = Line(
             label(anonymizer), utility,
             [float((a.test.argmax(1) == a.test_labels[:, 0]).mean()) for a in answers[UTILITY.name]],
-            [attack_result(r, self.dataset.attributes) for r in attacks], strongest, worst,
-            nhv([(kept, leakage_removed(worst.value))]) if decided else math.nan,
+            attacks, strongest, worst, nhv([(kept, leakage_removed(worst.value))]) if decided else math.nan,
         )  # fmt: skip
+        evidence = {c.strongest.target: c.leakage for c in choices if c.leakage is not None}
+        return found, {UTILITY.name: utility_draws(action), **evidence}
+
+    def _ruler_of(self, exam: Exam, answers: list[Answers], raw: list[Answers]) -> Ruler:
+        groups, persons = self._recordings(exam), self._persons(exam)
+        return Ruler(Sitting(exam, self.recognizer(exam), answers, raw, groups, persons), questions(exam, self.dataset))
+
+    def _counted(self, strongest: list[Strongest]) -> list[Strongest]:
+        """Those the headline is about: a target that only the effort added must not make the others inconclusive."""
+        asked = {exam.target for name in self.config.attacks or self.attacks for exam in attacks_named(name)}
+        return [s for s in strongest if s.target in asked or s.leakage.verdict == "measured"]
 
     def _recordings(self, exam: Exam) -> tuple[np.ndarray, np.ndarray]:
         """Which of the exam's validation items, and of its test items, come from one recording."""
@@ -311,13 +299,28 @@ class KnownProtocol:
 
         return part("val"), part("test")
 
+    def _persons(self, exam: Exam) -> tuple[np.ndarray, np.ndarray]:
+        """Who is in the exam's validation items, and in its test items; −1: nobody knows."""
+
+        def part(name: Part) -> np.ndarray:
+            return self.dataset.labels(exam.approach.items(exam, self.dataset, name)).person.numpy()
+
+        return part("val"), part("test")
+
     def judge(self, anonymizers: Sequence[Anonymizer], raw: Anonymizer) -> Result:
         """Raw video first, then every anonymizer; one result."""
         self.watch.total(self.trainings * (1 + len(anonymizers)))
         reference = self.examine(raw)
         lines = [self.line(raw, reference, reference)]
-        lines += [self.line(a, self.examine(a), reference) for a in anonymizers]
-        return self._result(lines, told_where=any(a.needs_people for a in anonymizers))
+        evidence = {}
+        for anonymizer in anonymizers:
+            found, evidence[label(anonymizer)] = self.assess(anonymizer, self.examine(anonymizer), reference)
+            lines.append(found)
+        pairs = differences(evidence)
+        result = self._result(lines, told_where=any(a.needs_people for a in anonymizers))
+        result.notes += [*difference_notes(pairs, lines[1:]), *tradeoff_notes(lines[1:])]
+        result.differences, result.pareto = pairs, front(lines[1:])
+        return result
 
     def _result(self, lines: list[Line], told_where: bool) -> Result:
         test = self.dataset.split("test", "person")
@@ -328,9 +331,12 @@ class KnownProtocol:
         notes = [
             *self.notes,
             f"judged on clips of {shape.frames}×{shape.height}×{shape.width}; intervals are over "
-            f"{'recordings' if shared else 'clips'}",
+            f"{'recordings' if shared else 'clips'}{persons_note(lines)}",
             *measured_notes(lines),
+            *effort_notes(lines, self.config.epochs),
         ]
+        if any(len(self._counted(line.strongest)) < len(line.strongest) for line in lines):
+            notes.append("a target that only more effort attacks, and cannot read on raw video, is not in the headline")
         if not people:
             notes.append("who is in the clips is not known: the action may be judged on people seen in training")
         elif people < 5:
@@ -341,5 +347,5 @@ class KnownProtocol:
         return Result(
             self.name, self.dataset.name, len(self.dataset.actions), len(self.dataset.persons), len(test), people,
             list(range(self.config.seeds)), models, self.config.epochs, hardware(self.device), versions(), commit(),
-            lines, notes,
+            lines, notes, effort=self.config.effort,
         )  # fmt: skip

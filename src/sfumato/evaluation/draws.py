@@ -1,0 +1,54 @@
+"""A number together with what it becomes on resamples, of videos and of persons; from these come intervals and pairs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sfumato.evaluation.metrics import Interval, percentile_interval
+
+VIDEOS, PERSONS = "videos", "persons"
+
+
+@dataclass(frozen=True)
+class Draws:
+    """A value, and its value on every resample, (samples,), by what was resampled.
+
+    The videos of one person are alike. An interval over persons says how it may be with other people, and is given where
+    there are enough of them; one over videos how it may be with other videos of these.
+    """
+
+    value: float
+    over: dict[str, np.ndarray]
+
+    def __sub__(self, other: Draws) -> Draws:
+        """The paired difference: both must be on the same resamples of the same items."""
+        shared = {by: drawn - other.over[by] for by, drawn in self.over.items() if by in other.over}
+        return Draws(self.value - other.value, shared)
+
+    def intervals(self) -> dict[str, Interval]:
+        """Over videos and, where that is defined on most resamples, over persons.
+
+        >>> Draws(0.5, {"videos": np.array([0.4, 0.6])}).intervals()["videos"].value
+        0.5
+        """
+        found = {VIDEOS: percentile_interval(self.value, self.over[VIDEOS])}
+        if PERSONS in self.over and 2 * np.isfinite(self.over[PERSONS]).sum() >= len(self.over[PERSONS]):
+            found[PERSONS] = percentile_interval(self.value, self.over[PERSONS])
+        return found
+
+    def widest(self) -> Interval:
+        """The interval that is shown.
+
+        >>> Draws(0.5, {"videos": np.array([0.4, 0.6]), "persons": np.array([0.0, 1.0])}).widest().high
+        0.975
+        """
+        return max(self.intervals().values(), key=lambda interval: interval.high - interval.low)
+
+    def stored(self) -> dict[str, Any]:
+        """`value`, `low`, `high` and, where there are two, `intervals`, as a result holds them."""
+        shown, every = self.widest(), self.intervals()
+        both = {by: [found.low, found.high] for by, found in every.items()} if len(every) > 1 else {}
+        return {"value": shown.value, "low": shown.low, "high": shown.high, "intervals": both}
