@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from sfumato.claims.bench import Plan, Trial, run_jobs
+from sfumato.anonymizers import load
+from sfumato.claims.bench import Plan, Trial, about, missing, network_of, read_rows, read_trials, run_jobs, write_rows
 from sfumato.datasets import theatre
+from sfumato.errors import SfumatoError
 from sfumato.evaluation import scoring
 from sfumato.theatre.script import BALANCED
 
@@ -38,3 +40,49 @@ def test_a_trial_is_trained_once_and_judged_at_every_strength(tmp_path: Path, tr
     assert len(folders) == 1 and (folders[0] / "anonymizer" / "config.json").is_file()
     (again,) = run_jobs(plan, [(trial, 0, [None])])
     assert len(trained) == 6 and again["action"] == first["action"]
+
+
+def test_what_needs_no_training_is_judged_by_as_many_judges_as_are_asked_for(
+    tmp_path: Path, trained: list[str]
+) -> None:
+    plan = Plan("theatre:small", tmp_path, epochs=1, attacks=("identity-frames",), device="cpu", judge_seeds=2)
+    trial = Trial("small", anonymizer="downsample", strengths=(2.0, 16.0))
+    todo = missing(plan, [trial], 3, [])
+    assert todo == [(trial, 0, [None, 2.0, 16.0])]  # no training, no seeds of one
+    (row,) = run_jobs(plan, [(trial, 0, [16.0])])
+    assert trained == ["action", "identity-frames"] * 4  # two judges, and raw video
+    assert (row["method"], row["settings"], row["strength"], row["judge_seeds"]) == ("", "downsample", "16", 2)
+    assert (row["network"], row["parameters"], row["judge_models"]) == ("downsample:factor=16", 0, "tiny")
+    assert row["verdict"] in ("measured", "inconclusive") and float(row["action_chance"]) == 0.5
+    assert row["train_seconds"] is None and "shown" not in row
+    write_rows(tmp_path / "rows.csv", [row])
+    assert missing(plan, [trial], 1, read_rows(tmp_path / "rows.csv")) == [(trial, 0, [None, 2.0])]
+
+
+def test_a_strength_of_one_is_found_again(tmp_path: Path) -> None:
+    (tmp_path / "t.toml").write_text('[[trial]]\nname = "a"\nmethod = "spact"\nstrengths = [1.0, 0.25]\n')
+    plan, (trial,) = Plan("theatre:small", tmp_path), read_trials(tmp_path / "t.toml")
+    write_rows(tmp_path / "rows.csv", [about(plan, trial, 0, at) for at in (None, 1.0, 0.25)])
+    assert missing(plan, [trial], 1, read_rows(tmp_path / "rows.csv")) == []
+
+
+def test_a_trial_is_of_a_method_or_of_an_anonymizer() -> None:
+    for wrong in ({}, {"method": "spact", "anonymizer": "blur"}):
+        with pytest.raises(SfumatoError, match="name a method or an anonymizer"):
+            Trial("mixed", **wrong)
+
+
+def test_a_trial_that_cannot_be_done_is_told_after_the_others(tmp_path: Path) -> None:
+    plan = Plan("theatre:small", tmp_path, epochs=1, attacks=("identity-frames",), device="cpu")
+    jobs = run_jobs(
+        plan, [(Trial("wrong", anonymizer="blurr"), 0, [None]), (Trial("x", anonymizer="identity"), 0, [None])]
+    )
+    assert next(jobs)["trial"] == "x"
+    with pytest.raises(
+        SfumatoError, match=r"1 of 2 trials could not be done \(first: wrong, seed 0: there is no anonymizer"
+    ):
+        next(jobs)
+
+
+def test_a_network_is_named_by_what_makes_it_again() -> None:
+    assert network_of(load("blur")) == "blur" and network_of(load("blur", strength=2.5)) == "blur:sigma=2.5"

@@ -2,8 +2,8 @@
 
 A trials file lists `[[trial]]` tables: a name, a method, perhaps a recipe, and the settings that differ; `[common]` holds
 those that all share. Each trial is trained as `sfumato train` does it and judged as `sfumato judge` does it; one with
-`strengths` is judged at each of these too, without being trained again. A row is written as soon as it is there, and rows
-that are there are not done again.
+`strengths` is judged at each of these too, without being trained again. One that names an anonymizer instead of a method is
+only judged. A row is written as soon as it is there, and rows that are there are not done again.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from sfumato.anonymizers import load
+from sfumato.anonymizers import Anonymizer, load
+from sfumato.anonymizers.settings import default_settings, format_name
 from sfumato.commands.train import load_banks
 from sfumato.datasets import open_dataset, reads_files
 from sfumato.errors import SfumatoError
@@ -47,13 +47,18 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Trial:
-    """One training and what is set in it; `recipe` is read first."""
+    """One training and what is set in it; `recipe` is read first. Or an `anonymizer` by name, which needs none."""
 
     name: str
-    method: str
+    method: str = ""
     recipe: str = ""
     config: dict[str, Any] = field(default_factory=dict)
     strengths: tuple[float, ...] = ()
+    anonymizer: str = ""
+
+    def __post_init__(self) -> None:
+        if bool(self.method) == bool(self.anonymizer):
+            raise SfumatoError(f"trial '{self.name}' is not one thing to judge", "name a method or an anonymizer")
 
     def settings(self) -> list[str]:
         """As `--set` takes them.
@@ -76,6 +81,7 @@ class Plan:
     attacks: tuple[str, ...] = ()
     device: str = "auto"
     lanes: int = 1
+    judge_seeds: int = 1  # of what is not trained: all that varies there is the judge
 
 
 Job = tuple[Trial, int, list[Strength]]  # a trial, a seed, and the strengths at which it is judged
@@ -117,8 +123,9 @@ def about(plan: Plan, trial: Trial, seed: int, strength: Strength) -> Row:
     return {
         "trial": trial.name, "method": trial.method, "data": plan.name or plan.data,
         "judged_on": plan.judge_data or "the same", "seed": seed, "judge_epochs": plan.epochs,
-        "settings": " ".join([*([trial.recipe] if trial.recipe else []), *trial.settings()]),
-        "strength": "" if strength is None else strength,
+        "settings": " ".join([*filter(None, (trial.recipe, trial.anonymizer)), *trial.settings()]),
+        "strength": "" if strength is None else f"{strength:g}",
+        **({"judge_seeds": plan.judge_seeds} if trial.anonymizer else {}),
     }  # fmt: skip
 
 
@@ -129,9 +136,9 @@ def same(row: Row, wanted: Row) -> bool:
 
 
 def missing(plan: Plan, trials: Sequence[Trial], seeds: int, rows: Sequence[Row]) -> list[Job]:
-    """What is still to be done for every trial and seed."""
+    """What is still to be done for every trial and seed; what is not trained has but one."""
     todo: list[Job] = []
-    for trial, seed in ((trial, seed) for seed in range(seeds) for trial in trials):
+    for trial, seed in ((trial, seed) for seed in range(seeds) for trial in trials if not (seed and trial.anonymizer)):
         strengths: list[Strength] = [None, *trial.strengths]
         left = [at for at in strengths if not any(same(row, about(plan, trial, seed, at)) for row in rows)]
         todo += [(trial, seed, left)] if left else []
@@ -141,7 +148,7 @@ def missing(plan: Plan, trials: Sequence[Trial], seeds: int, rows: Sequence[Row]
 def figures(line: Line) -> Row:
     """The line of one anonymizer as columns: the action, then identity and attributes by their strongest attackers."""
     found: Row = {"action": line.utility.value, "action_low": line.utility.low, "action_high": line.utility.high}
-    found |= {"action_raw": line.utility.raw}
+    found |= {"action_raw": line.utility.raw, "action_chance": line.utility.chance}
     for target in ("identity", "attributes"):
         best = next((s for s in line.strongest if s.target == target), None)
         score, leak = (best.score, best.leakage) if best else (None, None)
@@ -153,8 +160,20 @@ def figures(line: Line) -> Row:
         }
     headline = line.headline
     return found | {
-        "residual": headline.value, "residual_low": headline.low, "residual_high": headline.high, "nhv": line.nhv,
+        "residual": headline.value, "residual_low": headline.low, "residual_high": headline.high,
+        "verdict": headline.verdict, "nhv": line.nhv,
     }  # fmt: skip
+
+
+def network_of(anonymizer: Anonymizer) -> str:
+    """What it is without its weights, as `untrained` makes it again anywhere: settings that are not the default.
+
+    >>> network_of(load("downsample", strength=16))
+    'downsample:factor=16'
+    """
+    defaults = default_settings(type(anonymizer))
+    changed = {key: value for key, value in anonymizer.settings().items() if value != defaults[key]}
+    return format_name(anonymizer.name, changed)
 
 
 class Bench:
@@ -169,10 +188,14 @@ class Bench:
         self.judge = KnownProtocol(open_dataset(judged), config, device=self.device, folder=plan.runs / "judge")
         self.banks = load_banks(plan.data, plan.data, self.device)
 
-    @cached_property
-    def raw(self) -> dict[str, list[Answers]]:
-        """Raw video before the judge. Asked for after a training, so that of several processes one finds it for all."""
-        return self.judge.examine(load(RAW))
+    def examine(self, anonymizer: Anonymizer, seeds: int) -> dict[str, list[Answers]]:
+        """An anonymizer before that many judges."""
+        self.judge.config = replace(self.judge.config, seeds=seeds)
+        return self.judge.examine(anonymizer)
+
+    def raw(self, seeds: int = 1) -> dict[str, list[Answers]]:
+        """Raw video before them. Asked for after a training, so that of several processes one finds it for all."""
+        return self.examine(load(RAW), seeds)
 
     def train(self, trial: Trial, seed: int) -> RunFolder:
         """The finished run of a trial; one that was stopped is taken up."""
@@ -194,30 +217,60 @@ class Bench:
     def row(self, trial: Trial, seed: int, strength: Strength) -> Row:
         """What a trial came to, numbers to four digits."""
         started = time.perf_counter()
-        run = self.train(trial, seed)
+        run = None if trial.anonymizer else self.train(trial, seed)
         trained = time.perf_counter()
-        anonymizer = load(run.anonymizer, strength=strength)
-        line = self.judge.line(anonymizer, self.judge.examine(anonymizer), self.raw)
-        own = run.read_result()
-        # The f_B it was trained against, where there was one, and the labelled attacker, which comes last.
-        audit = {"first": own["audit"][0], "labelled": own["audit"][-1]} if own["audit"] else {}
+        anonymizer = load(run.anonymizer if run else trial.anonymizer, strength=strength)
+        seeds = 1 if run else self.plan.judge_seeds
+        line = self.judge.line(anonymizer, self.examine(anonymizer, seeds), self.raw(seeds))
         row = {
-            **about(self.plan, trial, seed, strength), **figures(line),
-            **{f"audit_{who}_{key.replace(' ', '_')}": found[key] for who, found in audit.items()
-               for key in ("chance", "raw", "in training", "fresh")},
-            "shown": own["watched"]["shown"], "train_seconds": trained - started,
+            **about(self.plan, trial, seed, strength), **figures(line), **(_own(run.read_result()) if run else {}),
+            "network": network_of(anonymizer), "parameters": sum(p.numel() for p in anonymizer.parameters()),
+            "judge_models": self.judge.config.models, "train_seconds": trained - started if run else None,
             "judge_seconds": time.perf_counter() - trained, "hardware": hardware(self.device), "commit": commit(),
         }  # fmt: skip
         return {key: f"{value:.4g}" if isinstance(value, float) else value for key, value in row.items()}
 
 
+def _own(result: dict[str, Any]) -> Row:
+    """What a training says about itself: the f_B it was trained against, where there was one, and the labelled attacker."""
+    audit = {"first": result["audit"][0], "labelled": result["audit"][-1]} if result["audit"] else {}
+    found: Row = {
+        f"audit_{who}_{key.replace(' ', '_')}": each[key]
+        for who, each in audit.items()
+        for key in ("chance", "raw", "in training", "fresh")
+    }
+    return found | {"shown": result["watched"].get("shown")}
+
+
 def run_jobs(plan: Plan, todo: Sequence[Job]) -> Iterator[Row]:
-    """The rows of those jobs, as they get ready."""
+    """The rows of those jobs, as they get ready. What cannot be done is told at the end: the others go on without it."""
+    failed: list[str] = []
+    for found in _work(plan, todo):
+        if isinstance(found, str):
+            failed.append(found)
+        else:
+            yield found
+    if failed:
+        raise SfumatoError(
+            f"{len(failed)} of {len(todo)} trials could not be done (first: {failed[0]})",
+            "what is done is kept: run again to go on",
+        )
+
+
+def _try(bench: Bench, job: Job) -> Iterator[Row | str]:
+    """The rows of a job; where it cannot be done, why."""
+    try:
+        yield from bench.rows(*job)
+    except SfumatoError as error:
+        yield f"{job[0].name}, seed {job[1]}: {error}"
+
+
+def _work(plan: Plan, todo: Sequence[Job]) -> Iterator[Row | str]:
     if not todo:
         return
     if plan.lanes == 1:
         bench = Bench(plan)
-        yield from (row for job in todo for row in bench.rows(*job))
+        yield from (found for job in todo for found in _try(bench, job))
         return
     context = mp.get_context("spawn")
     jobs, rows = context.Queue(), context.Queue()
@@ -240,12 +293,12 @@ def run_jobs(plan: Plan, todo: Sequence[Job]) -> Iterator[Row]:
             yield row
 
 
-def _lane(number: int, plan: Plan, jobs: mp.Queue[Job | None], rows: mp.Queue[Row | None]) -> None:
+def _lane(number: int, plan: Plan, jobs: mp.Queue[Job | None], rows: mp.Queue[Row | str | None]) -> None:
     """One process that does jobs until there are none. The first one judges raw video for all while the others train."""
     bench = Bench(plan)
     if number == 0:
-        bench.raw  # noqa: B018
+        bench.raw(plan.judge_seeds)
     while (job := jobs.get()) is not None:
-        for row in bench.rows(*job):
-            rows.put(row)
+        for found in _try(bench, job):
+            rows.put(found)
     rows.put(None)

@@ -1,0 +1,233 @@
+"""`sfumato benchmark --suite full`: every anonymizer, trained where it must be, before one judge; and the leaderboard."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from rich import box
+from rich.table import Table
+
+from sfumato.anonymizers import Anonymizer, parse_name, untrained
+from sfumato.claims.bench import Plan, Row, Trial, missing, read_rows, read_trials, run_jobs, write_rows
+from sfumato.claims.results import name_of
+from sfumato.commands.console import err, out, say
+from sfumato.commands.judge import report_problems
+from sfumato.datasets import Clips, VideoDataset, open_dataset, reads_files
+from sfumato.datasets.base import Part, SplitBy
+from sfumato.errors import SfumatoError
+from sfumato.evaluation.material import anonymize_clips
+from sfumato.report.leaderboard import (
+    CLIP,
+    HEADINGS,
+    Board,
+    as_json,
+    as_markdown,
+    boards,
+    cells,
+    is_current,
+    notes,
+    possible,
+    references,
+    write_html,
+)
+from sfumato.training.device import hardware, pick_device, seeded
+from sfumato.writing import to_json, write_whole
+
+TRIALS = Path("benchmarks/trials/leaderboard.toml")
+RESULTS = Path("benchmarks/results/leaderboard.csv")
+PAGE = Path("docs/leaderboard.md")
+DATA = "theatre"
+EPOCHS = 20
+PARTS: tuple[Part, ...] = ("train", "val", "test")
+SPLITS: tuple[SplitBy, ...] = ("person", "clip")
+ATTACKS: tuple[str, ...] = ()  # those of the protocol
+WARM_UP, LEAST, MOST, SECONDS = (
+    3,
+    5,
+    30,
+    5.0,
+)  # passes before and while speed is measured; after so long five are enough
+
+
+def run_leaderboard(
+    data: Sequence[str], *, seeds: int, lanes: int, runs: Path, device: str, json_file: Path | None = None,
+    report: Path | None = None,
+) -> None:  # fmt: skip
+    """Do what is missing, measure speed on the device at hand, and show what the table then holds."""
+    if not TRIALS.is_file():
+        raise SfumatoError(f"there is no '{TRIALS}'", "run it in a checkout of the repository")
+    where, trials = pick_device(device), read_trials(TRIALS)
+    plan = Plan("", runs / "leaderboard", "", "", EPOCHS, ATTACKS, str(where), lanes, seeds)
+    plans = [_about_data(plan, name) for name in dict.fromkeys(data or [DATA])]  # a wrong name stops it here
+    write_page(trials)
+    failures: list[SfumatoError] = []
+    for each in plans:
+        try:
+            _judge_missing(each, trials, seeds)
+        except SfumatoError as error:  # what the others came to is shown all the same
+            failures.append(error)
+    _time_missing(trials, where)
+    found = write_page(trials)
+    if json_file:
+        json_file.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(json_file, to_json(as_json(found), indent=1))
+        say(f"result: {json_file}")
+    if report:
+        write_html(found, report)
+        say(f"report: {report}")
+    for board in found:
+        out.print(render(board))
+    say(f"leaderboard: {PAGE}")
+    if failures:
+        raise failures[0]
+
+
+def write_page(trials: Sequence[Trial]) -> list[Board]:
+    """The page of the documentation as the results say it, and what is on it."""
+    found = boards(read_rows(RESULTS), trials, EPOCHS)
+    PAGE.parent.mkdir(exist_ok=True)
+    write_whole(PAGE, as_markdown(found).encode())
+    return found
+
+
+# ---- judging ---------------------------------------------------------------------------------------------------------
+
+
+def _about_data(plan: Plan, data: str) -> Plan:
+    dataset = open_dataset(data)
+    report_problems(dataset)
+    return replace(plan, data=data, name=data_name(data, dataset))
+
+
+def data_name(data: str, dataset: VideoDataset) -> str:
+    """What to call it in the table: files without the way to them, but with a digest of labels and splits.
+
+    >>> data_name("manifest:/home/ada/signs/index.csv", dataset)
+    'manifest:signs/index.csv@1f0e9c2a'
+    """
+    if not reads_files(data):
+        return data
+    kind, _, rest = data.partition(":")
+    path, mark, options = rest.partition("?")
+    labels = dataset.labels(torch.arange(len(dataset)))
+    parts = [dataset.split(part, by) for part in PARTS for by in SPLITS]
+    told = [each.tolist() for each in (labels.action, labels.person, labels.attributes, *parts)]
+    digest = hashlib.sha256(repr((dataset.shape, dataset.actions, told)).encode()).hexdigest()[:8]
+    return f"{kind}:{'/'.join(Path(path).absolute().parts[-2:])}{mark}{options}@{digest}"
+
+
+def _judge_missing(plan: Plan, trials: Sequence[Trial], seeds: int) -> None:
+    """Train and judge what the table lacks; every row is in it as soon as it is there."""
+    hindered = {trial.name: reason for trial in trials if (reason := _hindrance(trial, plan.data))}
+    for name, reason in hindered.items():
+        say(f"left out: {name}: {reason}", console=err, style="yellow")
+    wanted = [trial for trial in trials if trial.name not in hindered]
+    todo = missing(plan, wanted, seeds, _counted(read_rows(RESULTS), seeds, plan.device))
+    # What is trained comes first: meanwhile one lane judges raw video for all.
+    todo.sort(key=lambda job: bool(job[0].anonymizer))
+    total = sum(len(strengths) for _, _, strengths in todo)
+    say(
+        f"{plan.name}: {total} to be judged, {sum(not job[0].anonymizer for job in todo)} of them to be trained",
+        console=err,
+    )
+    for number, row in enumerate(run_jobs(plan, todo), 1):
+        # Read anew each time: another machine's or another command's rows are not to be lost.
+        rows = [old for old in read_rows(RESULTS) if not _replaced(old, row)]
+        write_rows(RESULTS, [*rows, row])
+        write_page(trials)
+        name = name_of(row["trial"], row["strength"])
+        say(
+            f"[{number}/{total}] {name}, seed {row['seed']}: action {row['action']}, residual {row['residual']}",
+            console=err,
+        )
+
+
+def _hindrance(trial: Trial, data: str) -> str:
+    """Why a trial cannot be done, and what to do about it; "" where it can."""
+    if not possible(trial, data):
+        return "it needs to know where people are, and files come without person masks"
+    vlm = str(trial.config.get("vlm", ""))
+    if vlm and ":" not in vlm and not Path(vlm).is_dir():
+        return f"there is no '{vlm}': sfumato train vlm --data {DATA} --out {Path(vlm).parent}"
+    return ""
+
+
+def _counted(rows: Sequence[Row], seeds: int, device: str) -> list[Row]:
+    """The rows that need not be done again.
+
+    What the networks of a GPU have judged a laptop's need not judge, but the other way round; and more seeds of the judge
+    than are asked for are enough.
+    """
+    strong = [row for row in rows if device == "cpu" or row["judge_models"] == "standard"]
+    return [
+        {**row, "judge_seeds": min(seeds, int(row["judge_seeds"]))} if row.get("judge_seeds") else row for row in strong
+    ]
+
+
+def _replaced(old: Row, new: Row) -> bool:
+    """Of a trial, seed and strength on some data the table has one row, the last."""
+    return all(old[key] == str(new[key]) for key in ("trial", "data", "judged_on", "seed", "strength"))
+
+
+# ---- speed -----------------------------------------------------------------------------------------------------------
+
+
+def _time_missing(trials: Sequence[Trial], device: torch.device) -> None:
+    """Frames per second of every network in the table that has none for this kind of device yet."""
+    column = "fps_cpu" if device.type == "cpu" else "fps_gpu"
+    known = {trial.name: trial for trial in trials}
+    rows = read_rows(RESULTS)
+    current = [row for row in rows if row["trial"] in known and is_current(row, known[row["trial"]], EPOCHS)]
+    for network in dict.fromkeys(row["network"] for row in current if not row.get(column)):
+        name, settings = parse_name(network)
+        fps = frames_per_second(untrained(name, **settings), device)  # weights make no network faster
+        for row in rows:
+            if row["network"] == network:
+                row |= {column: f"{fps:.4g}", f"{column}_on": hardware(device)}
+        write_rows(RESULTS, rows)
+
+
+def frames_per_second(anonymizer: Anonymizer, device: torch.device) -> float:
+    """How fast clips of 16×112×112 are anonymized one at a time, 8 bits in and out: the median after a warm-up.
+
+    They are brought to the anonymizer's own size and back, and cut to its own length, as a video is.
+
+    >>> frames_per_second(load("blur"), torch.device("cpu"))  # doctest: +SKIP
+    1312.5
+    """
+    frames, height, width = CLIP
+    length = anonymizer.spec.length or frames
+    count = math.ceil(frames / length)
+    pixels = torch.randint(256, (count, 1, length, 3, height, width), generator=seeded(0)).to(torch.uint8)
+    people = torch.zeros(count, 1, length, 1, height, width, dtype=torch.uint8)
+    people[..., height // 4 :, width // 3 : -width // 3] = 1  # somebody who stands in the middle
+    clips = Clips(pixels.to(device), people.to(device))
+    took: list[float] = []
+    while len(took) < WARM_UP + LEAST or (len(took) < WARM_UP + MOST and sum(took) < SECONDS):
+        started = time.perf_counter()
+        anonymize_clips(anonymizer, clips, device, batch=count)
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        took.append(time.perf_counter() - started)
+    return count * length / statistics.median(took[WARM_UP:])
+
+
+def render(board: Board) -> Table:
+    """A board on the console: what fits there; the page has the rest."""
+    narrow = [n for n, heading in enumerate(HEADINGS) if heading not in ("strongest attacker", "parameters", "seeds")]
+    table = Table(
+        box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), title=f"{board.data}, {board.models} judge",
+        caption="\n".join(notes(board)), caption_justify="left",
+    )  # fmt: skip
+    for n in narrow:
+        table.add_column(HEADINGS[n], justify="left" if n == 0 else "right", overflow="fold")
+    for line in (*references(board), *map(cells, board.entries)):
+        table.add_row(*(line[n].replace(" [", "\n[") for n in narrow))  # the interval below its value
+    return table

@@ -1,0 +1,134 @@
+"""Rows become lines: means over seeds, intervals worked by hand, the best trade-off first, nothing that was not measured."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sfumato.claims.bench import Plan, Row, Trial, about
+from sfumato.report.leaderboard import COMMAND, HEADINGS, as_json, as_markdown, boards, possible, write_html
+
+MOSAIC = Trial("mosaic", "spact", config={"cell": 4})
+BLUR = Trial("blur", anonymizer="blur", strengths=(2.0,))
+BLACK = Trial("black", anonymizer="blacken-people")
+TRIALS = [MOSAIC, BLUR, BLACK]
+
+
+def row(trial: Trial, seed: int = 0, strength: float | None = None, data: str = "theatre", **other: Any) -> Row:
+    """As it comes from a file: text."""
+    plan = Plan(data, Path(), epochs=20, judge_seeds=int(other.get("judge_seeds", 3)))
+    figures = {
+        "action": 0.8, "action_low": 0.7, "action_high": 0.9, "action_raw": 0.9, "action_chance": 0.1,
+        "identity_value": 0.5, "identity_low": 0.45, "identity_high": 0.57, "identity_raw": 0.9, "identity_chance": 0.1,
+        "identity_attackers": "identity-frames", "identity_residual": 0.5, "attributes_value": "",
+        "attributes_residual": "", "attributes_attackers": "", "residual": 0.5, "residual_low": 0.44,
+        "residual_high": 0.59, "verdict": "measured", "parameters": 1100000, "judge_models": "standard",
+        "hardware": "a GPU", "commit": "abc", "fps_gpu": "", "fps_cpu": 1234.5, "fps_cpu_on": "a laptop",
+    }  # fmt: skip
+    return {key: str(value) for key, value in {**about(plan, trial, seed, strength), **figures, **other}.items()}
+
+
+def test_one_training_keeps_its_interval_and_what_was_not_asked_stays_empty() -> None:
+    ((entry,),) = [board.entries for board in boards([row(BLUR)], TRIALS, 20)]
+    assert (entry.name, entry.method, entry.seeds, entry.attackers) == ("blur", "", 3, "identity-frames")
+    assert entry.identity is not None and entry.attributes is None
+    assert (entry.identity.value, entry.identity.low, entry.identity.high) == (0.5, 0.45, 0.57)
+    assert (entry.identity.chance, entry.identity.raw) == (0.1, 0.9)
+    assert (entry.residual.low, entry.residual.high) == (0.44, 0.59)
+    # (.8 − .1)/(.9 − .1) of the action is kept, half of the leakage removed.
+    assert entry.nhv == pytest.approx(0.875 * 0.5)
+    assert entry.fps_cpu == 1234.5 and math.isnan(entry.fps_gpu)
+
+
+def test_two_seeds_are_one_line_with_an_interval_over_seeds_and_clips() -> None:
+    second = row(MOSAIC, 1, action="0.9", action_low="0.85", action_high="0.95", residual="0.7")
+    (board,) = boards([row(MOSAIC), second], TRIALS, 20)
+    (entry,) = board.entries
+    # Clips: (.1 + .05)/2. Seeds: t of one degree of freedom, 12.706, times √(.005/2). 1.49 is more than a score can be.
+    half = math.hypot(0.075, 12.706 * 0.05)
+    assert entry.action.value == pytest.approx(0.85) and entry.action.low == pytest.approx(0.85 - half)
+    assert entry.action.high == 1.0
+    assert entry.residual.value == pytest.approx(0.6)
+    assert entry.nhv == pytest.approx((0.85 - 0.1) / 0.8 * 0.4)
+    assert entry.seeds == 2 and board.seeds == (0, 1)
+
+
+def test_the_worse_target_names_the_attacker() -> None:
+    worse = {"attributes_value": 0.9, "attributes_residual": 0.6, "attributes_attackers": "video"}
+    assert boards([row(BLUR, **worse)], TRIALS, 20)[0].entries[0].attackers == "video"
+    assert boards([row(BLUR, **{**worse, "attributes_residual": 0.4})], TRIALS, 20)[0].entries[0].attackers == (
+        "identity-frames"
+    )
+
+
+def test_the_best_trade_off_is_first_and_an_inconclusive_line_last() -> None:
+    rows = [row(BLUR, residual="0.1", verdict="inconclusive"), row(BLUR, strength=2.0, residual="0.9"), row(MOSAIC)]
+    (board,) = boards(rows, TRIALS, 20)
+    assert [entry.name for entry in board.entries] == ["mosaic", "blur at 2", "blur"]
+    assert math.isnan(board.entries[-1].nhv)
+    page = as_markdown([board])
+    assert "| ≥ 10.0 [44.0–59.0] |" in page and "did not reach its floor" in page
+
+
+def test_every_data_set_and_every_judge_has_a_table_of_its_own() -> None:
+    rows = [row(MOSAIC), row(MOSAIC, data="theatre:small"), row(MOSAIC, 1, judge_models="tiny")]
+    assert [(b.data, b.models, b.entries[0].seeds) for b in boards(rows, TRIALS, 20)] == [
+        ("theatre", "standard", 1), ("theatre:small", "standard", 1), ("theatre", "tiny", 1),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "old",
+    [
+        row(MOSAIC, settings="cell=8"), row(MOSAIC, judge_epochs=6), row(BLUR, strength=4.0),
+        row(Trial("gone", anonymizer="blur")),
+    ],
+)  # fmt: skip
+def test_what_is_described_otherwise_now_does_not_count(old: Row) -> None:
+    assert boards([old], TRIALS, 20) == []
+
+
+def test_people_cannot_be_hidden_in_files() -> None:
+    assert possible(BLACK, "theatre") and not possible(BLACK, "manifest:a/index.csv") and possible(MOSAIC, "folder:a")
+    assert boards([row(BLUR)], TRIALS, 20)[0].waiting == ("mosaic", "blur at 2", "black")
+    assert boards([row(BLUR, data="manifest:a/b.csv@12")], TRIALS, 20)[0].waiting == ("mosaic", "blur at 2")
+
+
+def test_the_page_word_for_word() -> None:
+    page = as_markdown(boards([row(BLUR), row(MOSAIC, fps_gpu="91234", fps_gpu_on="a GPU")], TRIALS, 20))
+    assert "Nothing has been measured" not in page
+    table = page.split("## theatre, standard judge\n\n")[1].splitlines()
+    assert table[:6] == [
+        "| " + " | ".join(HEADINGS) + " |", "|" + "---|" * len(HEADINGS),
+        "| chance | 10.0 | 10.0 | – | 0.0 |  |  |  |  |  |  |",
+        "| raw video | 90.0 | 90.0 | – | 100 |  |  |  |  |  |  |",
+        "| blur | 80.0 [70.0–90.0] | 50.0 [45.0–57.0] | – | 50.0 [44.0–59.0] | identity-frames | 0.44 | 1,234 |  | 1.10 M | 3 |",
+        "| mosaic | 80.0 [70.0–90.0] | 50.0 [45.0–57.0] | – | 50.0 [44.0–59.0] | identity-frames | 0.44 | 1,234 | 91,234 "
+        "| 1.10 M | 1 |",
+    ]  # fmt: skip
+    assert "Judged on a GPU by standard models, 20 epochs each; seeds 0, 1, 2; commit abc." in table
+    assert any("16×112×112" in line and line.endswith("on a laptop and a GPU.") for line in table)
+    assert "Not measured yet: blur at 2, black." in table
+
+
+def test_an_empty_table_says_which_command_fills_it(tmp_path: Path) -> None:
+    assert f"Nothing has been measured yet: `{COMMAND}`" in as_markdown([])
+    assert "|---" not in as_markdown([])
+    write_html([], tmp_path / "b.html")
+    assert COMMAND in (tmp_path / "b.html").read_text() and "<table" not in (tmp_path / "b.html").read_text()
+    assert as_json([]) == []
+
+
+def test_the_html_page_stands_alone_and_holds_the_same_numbers(tmp_path: Path) -> None:
+    found = boards([row(BLUR), row(MOSAIC), row(BLUR, strength=2.0, verdict="inconclusive")], TRIALS, 20)
+    write_html(found, tmp_path / "new" / "b.html")
+    page = (tmp_path / "new" / "b.html").read_text()
+    assert page.startswith("<!doctype html>") and page.rstrip().endswith("</html>")
+    assert not re.search(r"https?:|@import|url\(|<link|<iframe|<img|\bsrc=|\bfetch\b|XMLHttp|import\s*\(", page)
+    assert '<td>80.0 <span class="sub">[70.0–90.0]</span></td>' in page
+    assert page.count('class="point') == 2  # what is inconclusive is not drawn
+    assert page.count("<svg") == page.count("</svg>") == 1 and "svg.zoomable" in page
