@@ -1,0 +1,120 @@
+"""The certificate: one JSON document that says everything the printed page says, with a checksum over all of it."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sfumato.errors import SfumatoError
+from sfumato.evaluation.result import Leakage, Score, _build, checksum
+from sfumato.writing import to_json, write_whole
+
+SCHEMA = "sfumato-certificate/1"
+
+
+@dataclass
+class Finding:
+    """What the attacker that was strongest on validation still learns about one question.
+
+    recordings, clips: so many were asked about. detectable: the smallest share of what raw video gives away that this much
+    footage can tell from luck. exposure: one of `Exposure`. needed: so many recordings in all would do, where these were too
+    few; else 0.
+    """
+
+    name: str
+    title: str
+    target: str
+    attacker: str
+    metric: str
+    score: Score
+    leakage: Leakage
+    recordings: int
+    clips: int
+    detectable: float
+    exposure: str
+    needed: int
+
+
+def _untested() -> Score:
+    return Score(math.nan, math.nan, math.nan, math.nan, math.nan)
+
+
+@dataclass
+class Utility:
+    """What is still recognised of the action. kept.verdict: "measured", "inconclusive", or "not tested"."""
+
+    score: Score = field(default_factory=_untested)
+    kept: Leakage = field(default_factory=lambda: Leakage(math.nan, math.nan, math.nan, "not tested"))
+    recordings: int = 0
+
+
+@dataclass
+class Certificate:
+    """Who was tested, on what, by whom, with what outcome; and what was not tested."""
+
+    anonymizer: str
+    verdict: str  # one of `Exposure`
+    headline: str  # and in one line
+    exposed: list[str]  # the titles of the questions the verdict is about
+    meaning: str
+    doubts: list[str]  # what limits the verdict: too little footage, and how much would do
+    findings: list[Finding]
+    utility: Utility
+    not_tested: list[str]
+    footage: str
+    labels: str
+    recordings: int  # that were used
+    found: int  # in the folder
+    clip: list[int]  # frames, height, width
+    attackers: dict[str, str]  # attack → network
+    steps: dict[str, int]  # attack → training steps, each
+    effort: str
+    seeds: int
+    hashes: dict[str, str]
+    hardware: str
+    versions: dict[str, str]
+    commit: str
+    issued: str
+    schema: str = SCHEMA
+
+    def checksum(self) -> str:
+        """SHA-256 over everything the document says.
+
+        >>> certificate.checksum() == Certificate.load(file).checksum()
+        True
+        """
+        return checksum(self._content())
+
+    def _content(self) -> dict[str, Any]:
+        """Everything as plain JSON has it."""
+        content: dict[str, Any] = json.loads(to_json(asdict(self)))
+        return content
+
+    def save(self, path: Path) -> None:
+        """Write as JSON with its checksum, whole or not at all."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, to_json({**self._content(), "checksum": self.checksum()}, indent=1))
+
+    @staticmethod
+    def load(path: Path) -> Certificate:
+        """Read a certificate; one that was changed after it was written is refused.
+
+        >>> Certificate.load(Path("certificate.json")).verdict  # doctest: +SKIP
+        'fully exposed'
+        """
+        try:
+            stored = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise SfumatoError(f"cannot read a certificate from '{path}'", str(error)) from None
+        if not isinstance(stored, dict) or stored.get("schema") != SCHEMA:
+            raise SfumatoError(f"'{path}' is no certificate of schema {SCHEMA}", "certify again with this version")
+        if stored.pop("checksum", None) != checksum(stored):
+            raise SfumatoError(f"'{path}' was changed after it was written: its checksum is another", "certify again")
+        try:
+            found: Certificate = _build(Certificate, stored)
+        except (KeyError, TypeError, ValueError) as error:
+            raise SfumatoError(f"'{path}' is damaged ({error})", "certify again") from None
+        return found

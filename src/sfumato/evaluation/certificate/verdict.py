@@ -1,0 +1,116 @@
+"""The rules by which numbers become words, fixed here before any footage is seen.
+
+A leak that was found counts, however little footage there was. That none was found counts only where there was enough to
+find one. No level says that video gives nobody away: no experiment can show that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from enum import Enum
+
+from sfumato.evaluation.result import Leakage
+
+FULL = 0.9  # of what raw video gives away, or more: "fully exposed"
+LARGE = 0.5  # or more: "largely exposed"
+MOST_UNNOTICED = 0.25  # a leak of more than this must not be able to go unnoticed
+ENOUGH = 20  # recordings asked about, or more, before "not found" means anything
+MOST_NAMED = 4
+
+
+class Exposure(str, Enum):
+    """How exposed something is, the worst first."""
+
+    full = "fully exposed"
+    large = "largely exposed"
+    unmeasured = "exposed, extent unknown"
+    reduced = "reduced, still exposed"
+    too_little = "too little footage"
+    weak = "no conclusion"
+    not_shown = "not shown to leak"
+
+    @property
+    def leaks(self) -> bool:
+        """Whether a leak was shown."""
+        return self in (Exposure.full, Exposure.large, Exposure.unmeasured, Exposure.reduced)
+
+
+def exposure(leakage: Leakage, *, beats_luck: bool, detectable: float, recordings: int) -> Exposure:
+    """The level of one finding.
+
+    beats_luck: the attacker's score is above what luck gives. detectable: the smallest share of what raw video gives away
+    that this much footage can tell from luck. recordings: so many were asked about.
+
+    >>> exposure(Leakage(0.97, 0.9, 1.0, "measured"), beats_luck=True, detectable=0.1, recordings=40)
+    <Exposure.full: 'fully exposed'>
+    """
+    if leakage.verdict != "measured":
+        return Exposure.unmeasured if beats_luck else Exposure.weak
+    if beats_luck and leakage.low > 0:
+        return (
+            Exposure.full if leakage.value >= FULL else Exposure.large if leakage.value >= LARGE else Exposure.reduced
+        )
+    unnoticed = max(detectable, leakage.high)
+    return Exposure.not_shown if recordings >= ENOUGH and unnoticed <= MOST_UNNOTICED else Exposure.too_little
+
+
+def worst(levels: Sequence[Exposure]) -> Exposure:
+    """The level of the whole.
+
+    >>> worst([Exposure.not_shown, Exposure.large])
+    <Exposure.large: 'largely exposed'>
+    """
+    order = list(Exposure)
+    return min(levels, key=order.index)
+
+
+def recordings_needed(asked: int, unnoticed: float, total: int) -> int:
+    """How many recordings would make "not found" mean something: intervals shrink with the root of their number.
+
+    asked: so many of `total` recordings were asked about; unnoticed: the leak that might have escaped.
+
+    >>> recordings_needed(asked=10, unnoticed=0.5, total=40)
+    160
+    """
+    wide = unnoticed if math.isfinite(unnoticed) else 0.0
+    wanted = max(float(ENOUGH), asked * (wide / MOST_UNNOTICED) ** 2)
+    return math.ceil(round(wanted * total / asked, 6) / 10) * 10
+
+
+# What a level means for whoever answers for the footage. {what}: what is exposed.
+MEANING = {
+    Exposure.full: "From the processed video {what} can be read about as well as from raw video. "
+    "Handle it exactly like the raw footage: in this respect the processing protects nobody.",
+    Exposure.large: "Most of what raw video gives away about {what} can still be read from the processed video. "
+    "Handle it like the raw footage.",
+    Exposure.unmeasured: "From the processed video {what} can be read better than by guessing; how well compared with raw "
+    "video could not be measured. Handle it like the raw footage.",
+    Exposure.reduced: "From the processed video {what} can still be read, less well than from raw video. "
+    "Some people in it can be recognised: it stays personal data.",
+    Exposure.too_little: "No leak was found, but there was too little footage for a conclusion. "
+    "Handle the processed video like the raw footage until there is one.",
+    Exposure.weak: "The attackers could not read enough even from raw video of this footage, so that their failure on the "
+    "processed video proves nothing. Handle it like the raw footage.",
+    Exposure.not_shown: "With this attack and this much footage no leak was shown. That does not prove that there is none: "
+    "stronger attackers, or more footage, may find one.",
+}
+
+
+def listing(names: Sequence[str]) -> str:
+    """Names as in a sentence; of many only the first few, since a verdict must be read at a glance.
+
+    >>> listing(["identity", "age", "gender"])
+    'identity, age and gender'
+    """
+    shown = [*names[: MOST_NAMED - 1], f"{len(names) - MOST_NAMED + 1} more"] if len(names) > MOST_NAMED else names
+    return f"{', '.join(shown[:-1])} and {shown[-1]}" if len(shown) > 1 else "".join(shown)
+
+
+def meaning(level: Exposure, what: Sequence[str]) -> str:
+    """What the verdict means, in words; `what`: the questions that are as exposed as that.
+
+    >>> meaning(Exposure.not_shown, [])[:44]
+    'With this attack and this much footage no le'
+    """
+    return MEANING[level].format(what=listing(what))

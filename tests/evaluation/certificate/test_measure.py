@@ -1,0 +1,147 @@
+"""Findings from answers whose strength is known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from sfumato.evaluation import scoring
+from sfumato.evaluation.attacks.frame import FRAME
+from sfumato.evaluation.attacks.identity import IDENTITY, IDENTITY_FRAMES
+from sfumato.evaluation.attacks.video import VIDEO
+from sfumato.evaluation.certificate.measure import luck, measured, units, usefulness, wilson_low
+from sfumato.evaluation.exam import Answers, Exam
+from sfumato.evaluation.scoring import Ruler, Sitting
+
+PEOPLE = 10
+
+
+@pytest.fixture(autouse=True)
+def fewer_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scoring, "SAMPLES", 200)
+
+
+def named(share: float, count: int, seed: int = 0) -> Answers:
+    """That share of `count` answers is right, the others name one person blindly."""
+    draw = np.random.default_rng(seed)
+
+    def part() -> tuple[np.ndarray, np.ndarray]:
+        truth = np.arange(count) % PEOPLE
+        told = np.where(draw.permutation(count) < share * count, truth, 3)
+        return np.eye(PEOPLE)[told], truth[:, None]
+
+    return Answers(*part(), *part(), np.zeros(1), 1.0)
+
+
+def people(share: float, raw: float, count: int = 200, exam: Exam = IDENTITY, clips: int = 1) -> Ruler:
+    groups = np.arange(count) // clips
+    return Ruler(Sitting(exam, "net", [named(share, count)], [named(raw, count, 1)], (groups, groups)), (PEOPLE,))
+
+
+def told(ruler: Ruler, total: int = 400) -> tuple[str, int]:
+    (found,) = measured([ruler], ["identity"], ["who a person is"], total)
+    return found.exposure, found.needed
+
+
+def test_identity_by_how_often_it_is_named() -> None:
+    assert told(people(1.0, 1.0)) == ("fully exposed", 0)
+    assert told(people(0.7, 1.0)) == ("largely exposed", 0)
+    assert told(people(0.3, 1.0)) == ("reduced, still exposed", 0)
+    assert told(people(0.0, 1.0)) == ("not shown to leak", 0)
+    assert told(people(0.3, 0.3)) == ("exposed, extent unknown", 0)
+    assert told(people(0.0, 0.3)) == ("no conclusion", 0)
+
+
+def test_few_recordings_show_a_leak_and_rule_none_out() -> None:
+    assert told(people(1.0, 1.0, count=10))[0] == "fully exposed"
+    exposure, needed = told(people(0.0, 1.0, count=10), total=12)
+    assert exposure == "too little footage" and needed >= 30  # ten of twelve were asked about, twenty are needed
+    # Two hundred clips of ten recordings are ten witnesses, not two hundred.
+    assert told(people(0.0, 1.0, count=200, clips=20))[0] == "too little footage"
+    assert units(people(0.0, 1.0, count=200, clips=20)) == 10
+
+
+def test_the_numbers_of_a_finding() -> None:
+    (found,) = measured([people(0.3, 1.0)], ["identity"], ["who"], 400)
+    # 60 of 200 by knowing, and a tenth of the others by naming person 3
+    assert found.score.value == pytest.approx(0.37, abs=0.02) and found.score.chance == pytest.approx(0.1)
+    assert found.score.raw == 1.0 and found.leakage.value == pytest.approx((found.score.value - 0.1) / 0.9)
+    assert found.leakage.low < found.leakage.value < found.leakage.high
+    assert (found.recordings, found.clips, found.attacker, found.metric) == (200, 200, "identity", "top-1")
+
+
+def test_the_attacker_is_the_one_that_was_best_before_the_test() -> None:
+    weak, strong = people(0.2, 1.0), people(0.8, 1.0, exam=IDENTITY_FRAMES)
+    (found,) = measured([weak, strong], ["identity"], ["who"], 400)
+    assert found.attacker == "identity-frames" and found.exposure == "largely exposed"
+
+
+def test_raw_video_has_the_attacker_that_is_best_on_it() -> None:
+    first, second = people(0.5, 0.6), people(0.4, 1.0, exam=IDENTITY_FRAMES)
+    (found,) = measured([first, second], ["identity"], ["who"], 400)
+    assert found.attacker == "identity" and found.score.raw == 1.0
+
+
+def test_wilson_by_hand() -> None:
+    # (1 + 1.92/5 − 1.96·√(3.84/100)) / (1 + 3.84/5) = 1/1.768
+    assert wilson_low(1.0, 5) == pytest.approx(0.5655, abs=1e-3)
+    assert wilson_low(0.0, 50) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_what_luck_gives_of_an_accuracy() -> None:
+    # Of 20 at chance .05: 2 right has a lower end of .028, 3 right of .052.
+    assert luck(people(0.0, 1.0, count=20), np.array([0.05])) == pytest.approx([0.1])
+    assert luck(people(0.0, 1.0, count=200), np.array([0.05])) < 0.09
+
+
+def answered(strengths: Sequence[float], count: int, seed: int) -> Answers:
+    """Yes/no questions, every other truth a yes; a strength of 1 is always right, 0 always the same answer."""
+    draw = np.random.default_rng(seed)
+
+    def part() -> tuple[np.ndarray, np.ndarray]:
+        labels = np.tile(np.arange(count)[:, None] % 2, (1, len(strengths)))
+        knows = draw.random(labels.shape) < np.asarray(strengths)
+        yes = np.where(knows, 0.98 * labels + 0.01, 0.5)
+        return np.stack([1 - yes, yes], axis=-1).reshape(count, -1), labels
+
+    return Answers(*part(), *part(), np.zeros(1), 1.0)
+
+
+def looks(strengths: Sequence[float], raw: Sequence[float], exam: Exam = FRAME, count: int = 400) -> Ruler:
+    sitting = Sitting(exam, "net", [answered(strengths, count, 0)], [answered(raw, count, 1)])
+    return Ruler(sitting, (2,) * len(strengths))
+
+
+def test_every_attribute_has_its_own_attacker_and_verdict() -> None:
+    frame, video = looks([1, 0, 0.2, 0], [1, 1, 1, 0.1]), looks([0, 0, 0.8, 0], [1, 1, 1, 0.1], VIDEO)
+    found = measured([frame, video], ["hat", "age", "hair", "mood"], ["hat", "age", "hair", "mood"], 800)
+    assert [f.exposure for f in found[:2]] == ["fully exposed", "not shown to leak"]
+    assert found[2].attacker == "video" and found[2].exposure in ("fully exposed", "largely exposed")
+    assert found[3].exposure == "no conclusion" and math.isnan(found[3].leakage.value)
+    assert found[0].attacker == "frame" and found[0].score.chance == pytest.approx(0.5)
+
+
+def test_few_videos_cannot_tell_an_attribute_from_luck() -> None:
+    (found,) = measured([looks([0], [1], count=20)], ["hat"], ["hat"], 80)
+    assert found.exposure == "too little footage" and found.detectable > 0.25 and found.needed > 80
+
+
+def test_what_luck_gives_of_average_precision() -> None:
+    one, four = (looks([0] * n, [1] * n, count=100) for n in (1, 4))
+    drawn = np.random.default_rng(5).random((2000, 100))
+    truth = np.arange(100) % 2
+    aps = [float((np.cumsum(t := truth[np.argsort(-s)]) / np.arange(1, 101))[t == 1].mean()) for s in drawn]
+    assert luck(one, np.array([0.5]))[0] == pytest.approx(np.quantile(aps, 0.975), abs=0.01)
+    assert (luck(four, np.full(4, 0.5)) > luck(one, np.array([0.5]))).all()  # four tries
+
+
+def test_what_is_kept() -> None:
+    action = Exam("action", "", "action", "video", "person")
+    found = usefulness(people(0.55, 1.0, exam=action))
+    assert found.kept.verdict == "measured" and found.recordings == 200
+    assert found.kept.value == pytest.approx((found.score.value - 0.1) / 0.9)
+    assert found.kept.low < found.kept.value < found.kept.high
+    assert usefulness(people(0.0, 0.05, exam=action)).kept.verdict == "inconclusive"

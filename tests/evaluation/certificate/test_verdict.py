@@ -1,0 +1,119 @@
+"""The rules that make words of numbers, each at its edge."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import pytest
+
+from sfumato.evaluation.certificate.document import Finding
+from sfumato.evaluation.certificate.verdict import MEANING, Exposure, exposure, meaning, recordings_needed, worst
+from sfumato.evaluation.certificate.wording import _NEVER, doubts, headline, not_tested
+from sfumato.evaluation.result import Leakage, Score
+
+NAN = math.nan
+
+
+def finding(level: Exposure, target: str = "identity", title: str = "who a person is", **changed: float) -> Finding:
+    told = {"detectable": 0.1, "high": 0.2, "recordings": 12, "needed": 40, **changed}
+    return Finding(
+        title, title, target, "identity", "top-1", Score(0.1, 0.0, 0.2, 0.05, 0.4),
+        Leakage(0.05, -0.1, told["high"], "measured"), int(told["recordings"]), 24, told["detectable"], level.value,
+        int(told["needed"]),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("leak", "lucky", "detectable", "recordings", "level"),
+    [
+        ((0.90, 0.7, 1.1), True, 0.1, 40, Exposure.full),
+        ((0.90, 0.7, 1.1), True, 0.9, 5, Exposure.full),  # a leak that was found counts, however little footage
+        ((0.89, 0.7, 1.1), True, 0.1, 40, Exposure.large),
+        ((0.50, 0.2, 0.8), True, 0.1, 40, Exposure.large),
+        ((0.49, 0.2, 0.8), True, 0.1, 40, Exposure.reduced),
+        ((0.49, 0.0, 0.8), True, 0.1, 40, Exposure.too_little),  # the interval holds nothing
+        ((0.90, 0.7, 1.1), False, 0.1, 40, Exposure.too_little),  # and so would luck
+        ((0.02, -0.1, 0.25), False, 0.25, 20, Exposure.not_shown),
+        ((0.02, -0.1, 0.26), False, 0.25, 20, Exposure.too_little),
+        ((0.02, -0.1, 0.25), False, 0.26, 20, Exposure.too_little),
+        ((0.02, -0.1, 0.25), False, 0.25, 19, Exposure.too_little),
+    ],
+)
+def test_levels(
+    leak: tuple[float, float, float], lucky: bool, detectable: float, recordings: int, level: Exposure
+) -> None:
+    found = exposure(Leakage(*leak, "measured"), beats_luck=lucky, detectable=detectable, recordings=recordings)
+    assert found is level
+
+
+def test_an_attacker_that_fails_on_raw_video_proves_nothing_by_failing_but_what_it_reads_is_read() -> None:
+    weak = Leakage(NAN, NAN, NAN, "inconclusive")
+    assert exposure(weak, beats_luck=False, detectable=0.1, recordings=400) is Exposure.weak
+    assert exposure(weak, beats_luck=True, detectable=0.1, recordings=400) is Exposure.unmeasured
+
+
+def test_the_worst_counts_and_doubt_is_worse_than_nothing_found() -> None:
+    assert worst([Exposure.not_shown, Exposure.reduced, Exposure.large]) is Exposure.large
+    assert worst([Exposure.not_shown, Exposure.too_little]) is Exposure.too_little
+    assert worst([Exposure.weak, Exposure.not_shown]) is Exposure.weak
+    assert [level for level in Exposure if level.leaks] == list(Exposure)[:4]
+
+
+@pytest.mark.parametrize(
+    ("asked", "unnoticed", "total", "needed"), [(12, 0.1, 12, 20), (40, 0.5, 40, 160), (10, 0.5, 40, 160), (7, 0.3, 28, 80)]
+)  # fmt: skip
+def test_how_much_footage_would_do(asked: int, unnoticed: float, total: int, needed: int) -> None:
+    assert recordings_needed(asked, unnoticed, total) == needed  # intervals shrink with the root; 20 at least
+
+
+def test_words() -> None:
+    assert headline(Exposure.full, [finding(Exposure.full)]) == "Identity is fully exposed"
+    both = [
+        finding(Exposure.full, "re-identification"),
+        finding(Exposure.full),
+        finding(Exposure.full, "attributes", "age"),
+    ]
+    assert headline(Exposure.full, both) == "Identity and age are fully exposed"
+    assert "who a person is and age can be read about as well as from raw" in meaning(
+        Exposure.full, ["who a person is", "age"]
+    )
+    many = [finding(Exposure.full, "attributes", name) for name in "abcdef"]
+    assert headline(Exposure.full, many) == "A, b, c and 3 more are fully exposed"
+    assert headline(Exposure.too_little, both) == "Too little footage for a conclusion"
+
+
+def test_too_little_footage_is_said_with_how_much_would_do_and_what_could_have_escaped() -> None:
+    (line,) = doubts(Exposure.too_little, [finding(Exposure.too_little, high=0.4)], 12)
+    assert line == (
+        "12 recordings are too few for a conclusion about who a person is: give at least 40 in all. "
+        "A leak of up to 40% of what raw video gives away could have gone unnoticed."
+    )
+    assert "up to 100%" in doubts(Exposure.too_little, [finding(Exposure.too_little, detectable=1.7)], 12)[0]
+    assert doubts(Exposure.full, [finding(Exposure.full)], 12) == [
+        "12 recordings are enough to show this leak, and too few to rule others out: give at least 20."
+    ]
+    assert doubts(Exposure.full, [finding(Exposure.full)], 20) == []
+    assert "up to 20%" in doubts(Exposure.not_shown, [finding(Exposure.not_shown)], 40)[0]
+    assert "scores 40%, where guessing scores 5%" in doubts(Exposure.weak, [finding(Exposure.weak)], 40)[0]
+
+
+def test_what_was_not_tested() -> None:
+    lines = not_tested(
+        {"action": "there are no labels of it", "attributes": "there are no labels of it"}, ["long_hair"], linked=True,
+        used=10, found=12, problems=["x.mp4: no video"], size=112, thorough=True,
+    )  # fmt: skip
+    assert lines[0] == "Whether actions stay recognisable: there are no labels of it."
+    assert lines[1] == "Long hair: too rare in the labels."  # and not that there were none
+    assert "clothes, place or light" in lines[2] and lines[3] == "What could not be used: x.mp4: no video."
+    assert lines[4] == "2 of 12 recordings: 10 were used."
+    assert not any(
+        "clothes" in line
+        for line in not_tested({}, [], linked=False, used=1, found=1, problems=[], size=1, thorough=True)
+    )
+
+
+def test_no_word_promises_too_much() -> None:
+    said = " ".join([*MEANING.values(), *(level.value for level in Exposure), *_NEVER])
+    said += "".join(headline(level, [finding(level)]) for level in Exposure)
+    assert not re.search(r"\b(anonymous|safe|secure|private|protected|guarantee\w*)\b", said, re.IGNORECASE)
