@@ -113,7 +113,9 @@ def anonymize(
 
 @app.command()
 def train(
-    method: Annotated[str | None, typer.Argument(help="see `sfumato list methods`; or vlm, encoder", metavar="METHOD")] = None,
+    method: Annotated[
+        str | None, typer.Argument(help="see `sfumato list methods`; or vlm, encoder", metavar="METHOD")
+    ] = None,
     data: Annotated[str | None, typer.Option("--data", help="theatre:small unless the recipe says otherwise")] = None,
     privacy_data: Annotated[str | None, typer.Option(help="what f_B sees, where it is not the same data")] = None,
     recipe: Annotated[
@@ -255,9 +257,7 @@ def claims(
     """The papers' claims, each tested: holds, refuted or undecided, with the numbers."""
     from sfumato.commands.claims import show_claims
 
-    show_claims(
-        only or [], run=run, seeds=seeds, device=device, lanes=lanes, runs=runs, json_file=json_file, page=page
-    )
+    show_claims(only or [], run=run, seeds=seeds, device=device, lanes=lanes, runs=runs, json_file=json_file, page=page)
 
 
 @app.command()

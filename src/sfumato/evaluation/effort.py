@@ -27,9 +27,7 @@ class Effort:
 EFFORTS = {
     "quick": Effort("the attackers that are the strongest most often, half as long", 0.5),
     STANDARD: Effort("the attackers of the protocol", 1.0),
-    "thorough": Effort(
-        "every attacker there is, six architectures more, twice as long, and all of them together", 2.0
-    ),
+    "thorough": Effort("every attacker there is, six architectures more, twice as long, and all of them together", 2.0),
 }
 
 
