@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from sfumato.anonymizers import load
 from sfumato.methods import find_method
 from sfumato.training.options import load_options, read_recipe
 
@@ -39,6 +40,10 @@ def test_every_trial_is_a_config_of_its_method(path: Path) -> None:
     names = [trial["name"] for trial in written["trial"]]
     assert len(names) == len(set(names))
     for trial in written["trial"]:
+        assert ("method" in trial) != ("anonymizer" in trial), trial["name"]
+        if "anonymizer" in trial:  # nothing is trained
+            load(trial["anonymizer"])
+            continue
         settings = written.get("common", {}) | trial.get("config", {})
         told = [f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in settings.items()]
         recipe = ROOT / trial["recipe"] if "recipe" in trial else None
