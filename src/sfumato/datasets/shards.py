@@ -3,9 +3,9 @@
 `index.json` says what the labels are called and, of every tar file, how many clips it holds and its checksum. A clip is two
 members of a plain tar file, the way WebDataset has it: `000012.json`, what is known about it, and `000012.mjpeg`, its frames as
 JPEG pictures one after another; the places where they begin are in the JSON, so that any window is read without the rest.
-JPEG, since it is measured to be read several times faster than H.264 and somewhat faster than H.264 of key frames only, needs no
-video decoder, and is a twelfth of the raw size (benchmarks/decode_speed.py). Clips are dealt out by a hash:
-every shard, and so every process, has some of everything.
+JPEG, since it needs no video decoder, is a twelfth of the raw size, and is read 1.3 to 1.4 times as fast as H.264. H.264 of key
+frames only is measured to be as fast and a quarter as large (benchmarks/results/decode_speed_cpu.json): where shards get too
+large, that is the next thing to try. Clips are dealt out by a hash: every shard, and so every process, has some of everything.
 """
 
 from __future__ import annotations
