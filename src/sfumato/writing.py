@@ -46,6 +46,20 @@ def write_model(folder: Path, names: tuple[str, str], config: Mapping[str, Any],
     return folder
 
 
+def read_checked(path: Path, checksum: str, settings: str) -> bytes:
+    """The weights that `write_model` left there, or a SfumatoError when they are not those of its file of settings.
+
+    >>> read_checked(Path("my-unet/model.safetensors"), "5fa9…", "config.json")  # doctest: +SKIP
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise SfumatoError(f"cannot read '{path}'", "save or download it again") from error
+    if hashlib.sha256(content).hexdigest() != checksum:
+        raise SfumatoError(f"'{path}' is not the file that {settings} was saved with", "save or download it again")
+    return content
+
+
 def to_json(value: Any, indent: int | None = None) -> bytes:
     """`value` as JSON and a line break; NaN and infinity, which JSON does not have, become null.
 

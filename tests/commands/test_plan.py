@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,12 @@ META = torch.device("meta")
 @pytest.fixture(autouse=True)
 def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+
+
+def test_the_measured_speed_is_the_one_on_record() -> None:
+    record = json.loads((Path(__file__).parents[2] / "benchmarks/results/train_speed_h200.json").read_text())
+    found = record["clip_steps_per_second_by_batch"][str(estimate.MEASURED_BATCH)]
+    assert abs(found - estimate.MEASURED_CLIPS) < 0.01
 
 
 def test_multiply_adds_are_counted() -> None:

@@ -398,7 +398,7 @@ def test_a_vision_language_model_is_taught_and_judges(sfumato: Any, minute_unsee
     judged = sfumato(*command, "--models", "tiny", "--epochs", 1, "--attack", "identity", "--json", "z.json")
     assert judged.code == 0, judged.err
     # The judge and the training's own examination agree on raw video.
-    found = json.loads(Path("taught/result.json").read_text())["zero_shot"]
+    found = json.loads(Path("taught/result.json").read_text())["examined"]
     assert Result.load(Path("z.json")).lines[0].utility.value == pytest.approx(found["top1"])
     assert "'taught' is finished already" in sfumato(*teach("--out", "taught", "--resume")).err
 

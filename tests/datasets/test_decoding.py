@@ -13,9 +13,9 @@ from typing import BinaryIO
 import pytest
 import torch
 
-from sfumato.datasets.decoding import appearing_whole, frames_at, in_order, read_window, scaled_to
+from sfumato.datasets.decoding import appearing_whole, frames_at, in_order, read_window
 from sfumato.errors import SfumatoError
-from sfumato.video import read_clip, read_frames
+from sfumato.video import read_clip, read_frames, scaled_to
 
 DEADLY = "__import__('os')._exit(1)"
 

@@ -321,14 +321,18 @@ class Stop(Exception):
     """Something ended a training in the middle."""
 
 
-def test_planted_looks_are_hidden_and_the_action_stays(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("attend", "at_least", "at_most"), [("video", 0.0, 0.7), ("feature", 0.85, 1.0)])
+def test_planted_looks_are_hidden_or_not_and_the_action_stays(
+    tmp_path: Path, attend: str, at_least: float, at_most: float
+) -> None:
     """The paper's weights, on features where looks and action are known directions; read by probes f_A never met.
 
-    Looks are hidden in static clips, which are all that L_B is about.
+    Attending over a video, looks are hidden in static clips, which are all that L_B is about; within a clip they are not,
+    as the README says.
     """
     name = write_store(tmp_path / "planted", trimmed(400))
     config = settings(
-        "action", {}, attend="video", heads=4, epochs=40, batch=64, privacy_batch=64, anonymizer_rate=0.16,
+        "action", {}, attend=attend, heads=4, epochs=40, batch=64, privacy_batch=64, anonymizer_rate=0.16,
     )  # fmt: skip
     assert config.consistency_weight == 100 and config.budget_weight == 1
     train(config, make_stage(tmp_path / "run", name))
@@ -345,7 +349,7 @@ def test_planted_looks_are_hidden_and_the_action_stays(tmp_path: Path) -> None:
         return float((guess(features[300:]) == labels[300:]).float().mean())
 
     assert read(rows[:, 1], hats) > 0.9 and read(rows[:, 0], actions) > 0.98
-    assert read(hidden[:, 1], hats) < 0.7  # guessing is 0.5
+    assert at_least < read(hidden[:, 1], hats) < at_most  # guessing is 0.5
     assert read(hidden[:, 0], actions) > 0.95
     assert (hidden[:, 0] - rows[:, 0]).square().mean() < 0.05  # and clips stay what they were
 

@@ -175,7 +175,11 @@ def test_who_is_in_the_training_part_of_one_split_alone_is_not_learned_from(tmp_
     )
     learned = data["action"].videos("train").tolist()
     assert not {0, 1, 2} & set(learned) and {3, 4, 5} <= set(learned)
-    assert 1 in data["action"].videos("val", "person") and 0 in data["action"].videos("val", "clip")
+    assert (
+        1 in data["action"].videos("val", "person").tolist()
+        and 0 not in data["action"].videos("val", "person").tolist()
+    )
+    assert 0 in data["action"].videos("val", "clip").tolist() and 1 not in data["action"].videos("val", "clip").tolist()
 
 
 def test_features_that_are_not_numbers_are_refused_by_the_video_they_are_of(tmp_path: Path) -> None:

@@ -208,7 +208,7 @@ def test_the_saved_model_answers_as_the_trained_one_did(tmp_path: Path, monkeypa
         logits = loaded.zero_shot(video, prompts)
         assert logits.equal(kept[0].zero_shot(video, prompts))
     right = (logits.argmax(1) == data.labels(indices).action).float()
-    found = result["zero_shot"]
+    found = result["examined"]
     assert (found["top1"], found["clips"], found["chance"]) == (pytest.approx(right.mean().item()), 16, 1 / 8)
     assert list(found["each"]) == list(data.phrases())
     assert sum(found["each"].values()) / 8 == pytest.approx(found["top1"])  # as many clips of each

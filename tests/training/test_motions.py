@@ -49,7 +49,7 @@ def test_it_learns_to_tell_motions_apart(tmp_path: Path, four_motions: tuple[Mot
     found = learn(tmp_path / "run", replace(TINY, width=1.0, batch=16, steps=60, rate=3e-3))
     losses = [row["L_motion"] for row in logged(tmp_path / "run") if row["kind"] == "step"]
     assert sum(losses[-10:]) < 0.7 * sum(losses[:10])
-    assert found["motions"]["chance"] == 1 / len(four_motions) and found["motions"]["top1"] > 0.4
+    assert found["examined"]["chance"] == 1 / len(four_motions) and found["examined"]["top1"] > 0.4
 
 
 def test_what_is_trained_is_an_encoder(tmp_path: Path, four_motions: tuple[Motion, ...]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import asdict
 from pathlib import Path
@@ -12,7 +11,7 @@ from sfumato.anonymizers.latent_adapter import LatentAdapter
 from sfumato.anonymizers.storage import CONFIG, NAME_A_FOLDER, WEIGHTS
 from sfumato.datasets.feature_store import Manifest
 from sfumato.errors import SfumatoError
-from sfumato.writing import write_model
+from sfumato.writing import read_checked, write_model
 
 
 def save_latent(adapter: LatentAdapter, made_for: Manifest, folder: str | Path, title: str = "") -> Path:
@@ -42,14 +41,13 @@ def load_latent(folder: str | Path) -> tuple[LatentAdapter, Manifest]:
 
     path = Path(folder)
     try:
-        config, content = json.loads((path / CONFIG).read_text(encoding="utf-8")), (path / WEIGHTS).read_bytes()
+        config = json.loads((path / CONFIG).read_text(encoding="utf-8"))
     except OSError as error:
         raise SfumatoError(f"cannot read '{error.filename}'", NAME_A_FOLDER) from error
     except ValueError as error:
         raise SfumatoError(f"'{path / CONFIG}' is not valid JSON", "save the adapter again") from error
     adapter, made_for = _build(path, config)
-    if hashlib.sha256(content).hexdigest() != config.get("weights_sha256"):
-        raise SfumatoError(f"'{path / WEIGHTS}' is not the file that {CONFIG} was saved with", "save it again")
+    content = read_checked(path / WEIGHTS, config.get("weights_sha256"), CONFIG)
     try:
         adapter.load_state_dict(from_bytes(content))
     except (SafetensorError, RuntimeError) as error:

@@ -24,7 +24,7 @@ from sfumato.anonymizers.shelf import shelved
 from sfumato.errors import SfumatoError
 from sfumato.hub import HUB_ID, download
 from sfumato.registry import unknown_name
-from sfumato.writing import write_model
+from sfumato.writing import read_checked, write_model
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -187,11 +187,9 @@ def _fill(anonymizer: Anonymizer, path: Path, checksum: str | None) -> None:
     from safetensors.torch import load as from_bytes
 
     try:
-        content = path.read_bytes()
+        content = path.read_bytes() if checksum is None else read_checked(path, checksum, CONFIG)
     except OSError as error:
         raise SfumatoError(f"cannot read '{path}'", NAME_A_FOLDER) from error
-    if checksum is not None and hashlib.sha256(content).hexdigest() != checksum:
-        raise SfumatoError(f"'{path}' is not the file that {CONFIG} was saved with", "save or download it again")
     try:
         anonymizer.load_state_dict(from_bytes(content))
     except SafetensorError as error:

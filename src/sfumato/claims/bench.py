@@ -13,7 +13,6 @@ import hashlib
 import io
 import multiprocessing as mp
 import queue
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,14 +31,9 @@ from sfumato.evaluation.result import Line
 from sfumato.methods import find_method
 from sfumato.training.contest import Stage
 from sfumato.training.device import hardware, pick_device
-from sfumato.training.options import load_options, to_dict
+from sfumato.training.options import load_options, read_toml, to_dict
 from sfumato.training.run import RunFolder
 from sfumato.writing import write_whole
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 Strength = float | None  # None: as it was trained
 Row = dict[str, Any]
@@ -89,9 +83,7 @@ Job = tuple[Trial, int, list[Strength]]  # a trial, a seed, and the strengths at
 
 def read_trials(path: Path, only: Sequence[str] = ()) -> list[Trial]:
     """The trials of a file, or those of these names."""
-    if not path.is_file():
-        raise SfumatoError(f"there is no '{path}'", "run it in a checkout of the repository")
-    asked = tomllib.loads(path.read_text(encoding="utf-8"))
+    asked = read_toml(path, "trials file")
     common = asked.get("common", {})
     trials = [
         Trial(**{**each, "config": common | each.get("config", {}), "strengths": tuple(each.get("strengths", ()))})

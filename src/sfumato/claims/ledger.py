@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sfumato.errors import SfumatoError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from sfumato.training.options import read_toml
 
 LEDGER = Path(__file__).with_name("ledger.toml")
 RAW = "raw"  # against this: what the same judge reads from raw video
@@ -111,7 +106,7 @@ def load_ledger(path: Path = LEDGER) -> Ledger:
     >>> load_ledger().find(["S5"])[0].statement
     'a frozen f_B removes far less than an updated one'
     """
-    read = tomllib.loads(path.read_text(encoding="utf-8"))
+    read = read_toml(path, "ledger")
     tables = {name: Table(**{**about, "attacks": tuple(about["attacks"])}) for name, about in read["table"].items()}
     claims = tuple(_claim(entry) for entry in read["claim"])
     ids = [claim.id for claim in claims]

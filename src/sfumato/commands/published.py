@@ -23,7 +23,6 @@ trained = { top-1 = 62.03 }            # "trained", or the name of an anonymizer
 from __future__ import annotations
 
 import difflib
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -32,11 +31,7 @@ from typing import Any, get_type_hints
 from sfumato.datasets import LISTED
 from sfumato.errors import SfumatoError
 from sfumato.registry import unknown_name
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from sfumato.training.options import read_toml
 
 RAW, TRAINED = "raw", "trained"
 FEATURES = "features"
@@ -135,12 +130,7 @@ def read_published(path: Path) -> PublishedRecipe:
     >>> read_published(Path("recipes/published/spact-ucf101-vispr1.toml")).method  # doctest: +SKIP
     'spact'
     """
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SfumatoError(f"cannot read the recipe '{path}' ({error.strerror})", "name a TOML file") from None
-    except ValueError as error:  # not TOML, or not UTF-8
-        raise SfumatoError(f"the recipe '{path}' is not valid TOML", str(error)) from None
+    content = read_toml(path)
     try:
         judges = content.pop("judge", [])
         if not isinstance(judges, list) or not judges:

@@ -241,10 +241,10 @@ def show_run(run: RunFolder) -> None:
     result = run.read_result()
     watched = result["watched"]
     if run.about()["method"] == VLM:
-        _show_vlm(run, result["zero_shot"])
+        _show_vlm(run, result["examined"])
         return
     if run.about()["method"] == ENCODER:
-        _show_encoder(run, result["motions"])
+        _show_encoder(run, result["examined"])
         return
     say(f"anonymizer: {run.anonymizer}")
     if "features" in result:

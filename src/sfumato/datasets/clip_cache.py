@@ -27,7 +27,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sfumato.datasets.decoding import Size, appearing_whole, read_window
+from sfumato.datasets.decoding import appearing_whole, read_window
+from sfumato.video.decode import Size
 from sfumato.writing import to_json
 
 # One more whenever the same request would give other pixels, or the layout of an entry changes.

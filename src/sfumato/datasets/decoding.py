@@ -1,4 +1,4 @@
-"""Many files decoded side by side, each by one thread of one process, and the sizes and rates they are brought to."""
+"""Many files decoded side by side, each by one thread of one process."""
 
 from __future__ import annotations
 
@@ -24,28 +24,14 @@ import torch
 from torch import Tensor
 
 from sfumato.errors import SfumatoError
-from sfumato.video import probe, read_clip
-from sfumato.video.decode import Frame, _Damage, _decoded, _Geometry, _on_constant_rate, _opened, _unreadable
+from sfumato.video import probe, read_clip, read_frames, scaled_to
+from sfumato.video.decode import Frame, Size
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-# An exact (height, width), or a number: the short side, the other in proportion.
-Size = tuple[int, int] | int
 # Finished work waits for its turn; more than this per worker would only fill the memory.
 AHEAD = 3
 PATIENCE = 0.1  # seconds after which who waits for a process looks whether Ctrl-C was pressed
-
-
-def scaled_to(height: int, width: int, short_side: int) -> tuple[int, int]:
-    """(height, width) with that short side, the long one even; a picture that is smaller stays as it is.
-
-    >>> scaled_to(240, 320, 128)
-    (128, 170)
-    """
-    if min(height, width) <= short_side:
-        return height, width
-    long_side = 2 * round(max(height, width) * short_side / min(height, width) / 2)
-    return (short_side, long_side) if height <= width else (long_side, short_side)
 
 
 def frames_at(path: str | Path, size: Size, *, fps: Fraction | None = None, strict: bool = True) -> Iterator[Frame]:
@@ -54,21 +40,7 @@ def frames_at(path: str | Path, size: Size, *, fps: Fraction | None = None, stri
     >>> next(frames_at("street.mp4", 128)).shape  # doctest: +SKIP
     (128, 228, 3)
     """
-    from av.video.reformatter import VideoReformatter
-
-    with _opened(path, threads=1) as (container, stream):
-        decoded = _decoded(container, stream, _Damage(path, strict))
-        reformatter, geometry = VideoReformatter(), None
-        for frame, times in _on_constant_rate(decoded, fps) if fps else ((frame, 1) for frame in decoded):
-            if geometry is None:
-                geometry = _Geometry.of(frame, stream.sample_aspect_ratio)
-                exact = scaled_to(*geometry.shown, size) if isinstance(size, int) else size
-            if times:
-                picture = geometry.picture(reformatter, frame, exact)
-                for _ in range(times):
-                    yield picture
-        if geometry is None:
-            raise _unreadable(path)
+    return read_frames(path, size=size, threads=1, fps=fps, strict=strict, warn=lambda _: None)
 
 
 def read_window(path: str | Path, indices: Sequence[int], size: Size, fps: Fraction | None = None) -> Tensor:

@@ -1,6 +1,6 @@
 """What was found in the files of a large data set, kept for the next time it is opened.
 
-Looking into a file takes about 2 ms, which is minutes for Kinetics-400; asking for its size and time of change takes next to
+Looking into hundreds of thousands of files takes minutes; asking for their size and time of change takes next to
 nothing. An entry counts only while these are what they were, and a file that could not be read has none: it is looked
 into again. The index lies in $SFUMATO_CLIP_CACHE, where that names a folder, or else in the user's cache folder.
 """
@@ -34,7 +34,7 @@ Entry = tuple[int, int, int, float]
 class ProbeIndex:
     """The index of one data set, by its name without options. Any number of processes may use it; the last to write it wins.
 
-    >>> ProbeIndex("kinetics400:data/kinetics400", files=266_440).recall(row)  # doctest: +SKIP
+    >>> ProbeIndex("kinetics400:data/kinetics400", files=240_000).recall(row)  # doctest: +SKIP
     True
     """
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -18,7 +17,7 @@ from sfumato.recognizers.base import IMAGENET, Clip, Pixels, VideoRecognizer
 from sfumato.recognizers.published import load_model, local_folder, read_object, read_pixels
 from sfumato.recognizers.vlm import VideoLanguageModel, load_vlm
 from sfumato.recognizers.weights import checksum
-from sfumato.writing import write_model
+from sfumato.writing import read_checked, write_model
 
 
 class Encoder(nn.Module, ABC):
@@ -142,8 +141,7 @@ def _load_own(folder: Path, config: Mapping[str, Any]) -> RecognizerEncoder:
             path = folder / "model.safetensors"
         case _:
             raise SfumatoError(f"'{folder / 'config.json'}' does not describe an encoder", "save it with save_encoder")
-    if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != known:
-        raise SfumatoError(f"'{path}' is not the file that config.json was saved with", "save or download it again")
+    read_checked(path, known, "config.json")
     return RecognizerEncoder(name, path, (t, h, w), **options)
 
 

@@ -27,9 +27,10 @@ from sfumato.training.adversarial import setting
 from sfumato.training.batches import Rounds, mix
 from sfumato.training.device import autocast, keep_freed_memory, seeded
 from sfumato.training.optimisation import adam, descend, one_cycle, set_rate
-from sfumato.training.phases import Phase, Player, Progress, Timing
+from sfumato.training.phases import Progress, Timing
 from sfumato.training.processes import current
 from sfumato.training.run import RunFolder
+from sfumato.training.teaching import Teaching, teach
 
 # The theatres whose clips it can be trained for, and the same with nothing but held-out actions.
 UNSEEN = {"theatre": "unseen", "theatre:small": "small-unseen"}
@@ -101,7 +102,7 @@ class Rehearsal:
         return [self.said[number][way] for number in motion.tolist()]
 
 
-class CaptionTraining:
+class CaptionTraining(Teaching[SmallVLM]):
     """The model, its optimizer, and what it is watched by."""
 
     def __init__(self, config: CaptionConfig, data: str, *, seed: int, device: torch.device) -> None:
@@ -169,15 +170,6 @@ class CaptionTraining:
         each = {name: float(right[action == number].mean()) for number, name in enumerate(names)}
         return {"top1": float(right.mean()), "chance": 1 / len(names), "clips": len(indices), "each": each}
 
-    def state_dict(self) -> dict[str, Any]:
-        """All that a resumed training needs."""
-        return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take up a training where `state_dict` left it."""
-        self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
-
     def strip(self) -> list[Tensor]:
         """A few of the clips it is watched by: seen, then held out."""
         return [*self.seen_clips[:2], *self.held_clips[:2]]
@@ -203,13 +195,7 @@ def train_captions(
     training = CaptionTraining(config, data, seed=seed, device=device)
     if current().main:
         run.pin("clips", training.unseen.fingerprint())
-    phase = Phase("captions", config.steps, training.step, training.watch)
-    Player(
-        [phase], training, run, device, seed, timing=timing or Timing(), progress=progress or Progress()
-    ).play()  # fmt: skip
-    result = {"watched": training.watch(), "zero_shot": training.examine()}
-    if current().main:
-        save_vlm(training.model, weights_folder(run))
-        run.save_result(result)
-        run.drop_checkpoint()
-    return result
+    return teach(
+        training, "captions", config.steps, run, lambda model: save_vlm(model, weights_folder(run)), seed=seed,
+        device=device, progress=progress, timing=timing,
+    )  # fmt: skip

@@ -24,9 +24,9 @@ from sfumato.training.batches import mix
 from sfumato.training.captions import Rehearsal
 from sfumato.training.device import autocast, find_fast_kernels, keep_freed_memory, settle
 from sfumato.training.optimisation import adam, descend, one_cycle, set_rate
-from sfumato.training.phases import Phase, Player, Progress, Timing
-from sfumato.training.processes import current
+from sfumato.training.phases import Progress, Timing
 from sfumato.training.run import RunFolder
+from sfumato.training.teaching import Teaching, teach
 
 WATCHED, EXAMINED = 128, 1024  # clips: while it learns, and at the end
 AT_ONCE = 64  # clips, where nothing is learned
@@ -48,7 +48,7 @@ class EncoderConfig:
             raise SfumatoError(f"'{self.recognizer}' looks at frames, not at clips", "choose a video recognizer")
 
 
-class MotionTraining:
+class MotionTraining(Teaching[VideoRecognizer]):
     """The network, its optimizer, and what it is watched by."""
 
     def __init__(self, config: EncoderConfig, data: str, *, seed: int, device: torch.device) -> None:
@@ -99,15 +99,6 @@ class MotionTraining:
             found = torch.cat([self.model(some.float() / 255).argmax(1).cpu() for some in clips.split(AT_ONCE)])
         return float((found == motion).float().mean())
 
-    def state_dict(self) -> dict[str, Any]:
-        """All that a resumed training needs."""
-        return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take up a training where `state_dict` left it."""
-        self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
-
     def strip(self) -> list[Tensor]:
         """A few of the clips it is watched by."""
         return list(self.watched[0][:4])
@@ -132,13 +123,9 @@ def train_encoder(
     keep_freed_memory()
     find_fast_kernels()
     training = MotionTraining(config, data, seed=seed, device=device)
-    phase = Phase("motions", config.steps, training.step, training.watch)
-    Player(
-        [phase], training, run, device, seed, timing=timing or Timing(), progress=progress or Progress()
-    ).play()  # fmt: skip
-    result = {"watched": training.watch(), "motions": training.examine()}
-    if current().main:
-        save_encoder(training.model, config.recognizer, {"width": config.width}, encoder_folder(run))
-        run.save_result(result)
-        run.drop_checkpoint()
-    return result
+    made_with = {"width": config.width}
+    return teach(
+        training, "motions", config.steps, run,
+        lambda model: save_encoder(model, config.recognizer, made_with, encoder_folder(run)), seed=seed, device=device,
+        progress=progress, timing=timing,
+    )  # fmt: skip

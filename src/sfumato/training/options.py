@@ -33,18 +33,27 @@ class Recipe:
     config: dict[str, Any] = field(default_factory=dict)
 
 
+def read_toml(path: Path, what: str = "recipe") -> dict[str, Any]:
+    """A TOML file, or a SfumatoError that names it.
+
+    >>> read_toml(Path("recipes/spact-paper.toml"))["method"]  # doctest: +SKIP
+    'spact'
+    """
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SfumatoError(f"cannot read the {what} '{path}' ({error.strerror})", "name a TOML file") from None
+    except ValueError as error:  # not TOML, or not UTF-8
+        raise SfumatoError(f"the {what} '{path}' is not valid TOML", str(error)) from None
+
+
 def read_recipe(path: Path) -> Recipe:
     """The recipe in a TOML file: `method`, `data`, `privacy_data` and one table `[config]`, each optional.
 
     >>> read_recipe(Path("recipes/spact.toml")).method
     'spact'
     """
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SfumatoError(f"cannot read the recipe '{path}' ({error.strerror})", "name a TOML file") from None
-    except ValueError as error:  # not TOML, or not UTF-8
-        raise SfumatoError(f"the recipe '{path}' is not valid TOML", str(error)) from None
+    content = read_toml(path)
     known = [entry.name for entry in fields(Recipe)]
     for key, value in content.items():
         if key not in known:

@@ -3,7 +3,7 @@
 PyAV is imported when a file is first opened, never before: training on drawn or decoded clips needs no decoder.
 """
 
-from sfumato.video.decode import VideoInfo, count_frames, find_videos, probe, read_clip, read_frames
+from sfumato.video.decode import VideoInfo, count_frames, find_videos, probe, read_clip, read_frames, scaled_to
 from sfumato.video.encode import VideoWriter
 from sfumato.video.sampling import Box, clip_indices, crop_boxes, random_crop_box
 
@@ -19,4 +19,5 @@ __all__ = [
     "random_crop_box",
     "read_clip",
     "read_frames",
+    "scaled_to",
 ]

@@ -32,6 +32,8 @@ DURATION_SLACK = 1.0
 LONGEST_HOLD = 60
 
 Frame = NDArray[np.uint8]
+# An exact (height, width), or a number: the short side, the other in proportion.
+Size = tuple[int, int] | int
 
 
 @dataclass(frozen=True)
@@ -123,15 +125,30 @@ def count_frames(path: str | Path) -> int:
         return stream.frames or sum(packet.size > 0 for packet in container.demux(stream))
 
 
+def scaled_to(height: int, width: int, short_side: int) -> tuple[int, int]:
+    """(height, width) with that short side, the long one even; a picture that is smaller stays as it is.
+
+    >>> scaled_to(240, 320, 128)
+    (128, 170)
+    """
+    if min(height, width) <= short_side:
+        return height, width
+    long_side = 2 * round(max(height, width) * short_side / min(height, width) / 2)
+    return (short_side, long_side) if height <= width else (long_side, short_side)
+
+
 def read_frames(
     path: str | Path,
     *,
+    size: Size | None = None,
+    threads: int = 0,
     fps: Fraction | None = None,
     strict: bool = False,
     warn: Callable[[str], object] = warnings.warn,
 ) -> Iterator[Frame]:
     """Every frame as uint8 (H, W, 3) RGB, upright, one at a time, in constant memory.
 
+    size: as in `read_clip`, or the short side alone. threads: that decode; 0: as many as there are cores.
     fps: put the frames onto this constant rate by their time stamps, holding or leaving out frames, so that a video
     of variable rate keeps its timing; a held frame is the same array again, so do not write into it.
     Damage: what can be read is given, damaged packets are skipped, and `warn` gets one line at the end;
@@ -141,14 +158,16 @@ def read_frames(
     """
     from av.video.reformatter import VideoReformatter
 
-    with _opened(path) as (container, stream):
+    with _opened(path, threads=threads) as (container, stream):
         damage = _Damage(path, strict)
         decoded = _decoded(container, stream, damage)
-        reformatter, geometry = VideoReformatter(), None
+        reformatter, geometry, exact = VideoReformatter(), None, None
         for frame, times in _on_constant_rate(decoded, fps) if fps else ((frame, 1) for frame in decoded):
-            geometry = geometry or _Geometry.of(frame, stream.sample_aspect_ratio)
+            if geometry is None:
+                geometry = _Geometry.of(frame, stream.sample_aspect_ratio)
+                exact = scaled_to(*geometry.shown, size) if isinstance(size, int) else size
             if times:
-                picture = geometry.picture(reformatter, frame)
+                picture = geometry.picture(reformatter, frame, exact)
                 for _ in range(times):
                     yield picture
         if geometry is None:

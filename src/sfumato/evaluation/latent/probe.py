@@ -7,11 +7,13 @@ read by both readers, linear and MLP, and the person too. The epoch is chosen on
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
+from sfumato.datasets.base import SplitBy
 from sfumato.evaluation.exam import Answers, Exam, Level, Target, exam_score
 from sfumato.evaluation.latent.base import Asked, LatentProtocol, Sheet
 from sfumato.evaluation.latent.material import (
@@ -74,11 +76,7 @@ def inquire_persons(data: FeatureSet) -> Inquiry:
     (10,)
     """
     told = [a.person for a in data.annotations]
-    parts = parts_of(data, [bool(person) for person in told], "clip")
-    question = ask(told, parts.train, "person")
-    if question.heads[0] < 2:
-        return Inquiry(question, parts, (), "tells of fewer than two training videos who it is")
-    return _known(question, parts)
+    return _inquire(data, told, "person", "clip", "tells of fewer than two training videos who it is")
 
 
 def inquire_actions(data: FeatureSet) -> Inquiry:
@@ -88,11 +86,13 @@ def inquire_actions(data: FeatureSet) -> Inquiry:
     (3,)
     """
     told = [a.action for a in data.annotations]
-    parts = parts_of(data, [bool(action) for action in told], "person")
-    question = ask(told, parts.train, "action")
-    if question.heads[0] < 2:
-        return Inquiry(question, parts, (), "tells fewer than two actions")
-    return _known(question, parts)
+    return _inquire(data, told, "action", "person", "tells fewer than two actions")
+
+
+def _inquire(data: FeatureSet, told: Sequence[str], what: str, by: SplitBy, lacking: str) -> Inquiry:
+    parts = parts_of(data, [bool(answer) for answer in told], by)
+    question = ask(told, parts.train, what)
+    return Inquiry(question, parts, (), lacking) if question.heads[0] < 2 else _known(question, parts)
 
 
 def _too_few(question: Question, number: int, parts: Parts) -> str:

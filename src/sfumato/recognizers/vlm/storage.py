@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -15,7 +14,7 @@ from sfumato.recognizers.vlm.base import VideoLanguageModel
 from sfumato.recognizers.vlm.small import SmallVLM, SmallVLMConfig
 from sfumato.recognizers.vlm.xclip import XCLIP
 from sfumato.registry import unknown_name
-from sfumato.writing import write_model
+from sfumato.writing import read_checked, write_model
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -63,14 +62,7 @@ def _load_small(folder: Path) -> SmallVLM:
             raise SfumatoError(f"'{folder}' is a published checkpoint", f"name it as {family}:{folder}")
         case _:
             raise SfumatoError(f"'{path}' does not describe a small vision-language model", "save it with save_vlm")
-    try:
-        content = (folder / WEIGHTS).read_bytes()
-    except OSError as error:
-        raise SfumatoError(f"cannot read '{folder / WEIGHTS}'", "save or download it again") from error
-    if hashlib.sha256(content).hexdigest() != checksum:
-        raise SfumatoError(
-            f"'{folder / WEIGHTS}' is not the file that {CONFIG} was saved with", "save or download it again"
-        )
+    content = read_checked(folder / WEIGHTS, checksum, CONFIG)
     try:
         model.load_state_dict(from_bytes(content))
     except (RuntimeError, SafetensorError) as error:
