@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from sfumato.commands.prepare import prepare
+from sfumato.commands.groups import data_sets, features, index
+from sfumato.commands.options import DeviceOption, JsonOption, ReportOption, RunsOption, SeedsOption
 from sfumato.errors import SfumatoError
 
 if TYPE_CHECKING:
@@ -35,12 +36,9 @@ app = typer.Typer(
     help="Train, attack, certify and deploy video anonymizers: who a person is dissolves, what they do stays.",
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
 )  # fmt: skip
-
-DeviceOption = Annotated[str, typer.Option("--device", help="auto, cpu or cuda")]
-JsonOption = Annotated[Path | None, typer.Option("--json", help="also write the result as JSON to this file")]
-ReportOption = Annotated[Path | None, typer.Option("--report", help="also write a self-contained HTML page")]
-SeedsOption = Annotated[int, typer.Option("--seeds", min=1, help="how many times everything is trained")]
-RunsOption = Annotated[Path, typer.Option("--runs", help="where finished trainings are kept and reused from")]
+app.add_typer(features, name="features")
+app.add_typer(index, name="index")
+app.add_typer(data_sets, name="data")
 
 
 class Listed(str, Enum):
@@ -298,98 +296,6 @@ def doctor() -> None:
 
     if not examine_machine():
         raise typer.Exit(2)
-
-
-features = typer.Typer(help="Features of a frozen encoder, on disk.", no_args_is_help=True)
-app.add_typer(features, name="features")
-
-
-@features.command("extract")
-def extract_command(
-    sources: Annotated[list[str], typer.Argument(help="files, folders, globs, or data sets by name", metavar="SOURCE")],
-    encoder: Annotated[str, typer.Option(help="a folder or Hub id of VideoMAE, V-JEPA 2, …, or NAME:WEIGHTS")],
-    output: Annotated[Path, typer.Option("-o", "--out", help="the folder they go into; run again to go on")],
-    static: Annotated[int, typer.Option(min=0, help="static clips beside every clip")] = 2,
-    frame_step: Annotated[int, typer.Option(min=1, help="every n-th frame makes a clip, of video files")] = 1,
-    batch: Annotated[int, typer.Option(min=1, help="clips at a time")] = 8,
-    device: DeviceOption = "auto",
-) -> None:
-    """Clips of videos, one after another, through an encoder; nothing but vectors is kept."""
-    from sfumato.commands.features import extract_features
-
-    extract_features(sources, encoder, output, static=static, frame_step=frame_step, batch=batch, device=device)
-
-
-index = typer.Typer(help="A private index of videos: anonymized features only, to search in.", no_args_is_help=True)
-app.add_typer(index, name="index")
-
-
-@index.command("build")
-def index_build_command(
-    sources: Annotated[list[str], typer.Argument(help="files, folders or globs", metavar="VIDEOS")],
-    output: Annotated[Path, typer.Option("-o", "--out", help="the folder of the index; run again to go on")],
-    encoder: Annotated[
-        str, typer.Option(help="as for `features extract`; with xclip:…, actionclip:… --text works too")
-    ],
-    adapter: Annotated[str, typer.Option("--with", help="the folder of an adapter, of `sfumato train splavu`")],
-    strict: Annotated[bool, typer.Option("--strict", help="stop at the first video that cannot be read whole")] = False,
-    device: DeviceOption = "auto",
-) -> None:
-    """Keep the anonymized features of videos, and nothing else of them; those already there are left out."""
-    from sfumato.commands.index import build_index
-
-    build_index(sources, output, encoder, adapter, strict=strict, device=device)
-
-
-@index.command("search")
-def index_search_command(
-    folder: Annotated[Path, typer.Argument(help="the folder of the index", metavar="DB")],
-    like: Annotated[Path | None, typer.Option("--like", help="a video to find the likes of")] = None,
-    text: Annotated[str | None, typer.Option("--text", help="a sentence, where the encoder reads them")] = None,
-    top: Annotated[int, typer.Option(min=1, help="clips to answer with; those that touch are one span")] = 10,
-    encoder: Annotated[str | None, typer.Option(help="where the index's encoder lies now, if it moved")] = None,
-    adapter: Annotated[str | None, typer.Option("--with", help="where its adapter lies now, if it moved")] = None,
-    json_file: JsonOption = None,
-    device: DeviceOption = "auto",
-) -> None:
-    """The spans of the indexed videos that are most like a video, or a sentence: score, time, video."""
-    from sfumato.commands.index import search_index
-
-    search_index(
-        folder, like=like, text=text, top=top, encoder_name=encoder, adapter_name=adapter, json_file=json_file,
-        device=device,
-    )  # fmt: skip
-
-
-data_sets = typer.Typer(help="The papers' data sets, and your own.", no_args_is_help=True)
-app.add_typer(data_sets, name="data")
-
-
-@data_sets.command("check")
-def check_command(
-    name: Annotated[str, typer.Argument(help="such as ucf101:PATH?split=1; see `sfumato list datasets`")],
-    json_file: JsonOption = None,
-) -> None:
-    """Hold your copy of a data set against what was published; the exit code is 1 where they differ."""
-    from sfumato.commands.data import check_data
-
-    if not check_data(name, json_file):
-        raise typer.Exit(1)
-
-
-data_sets.command("prepare")(prepare)
-
-
-@data_sets.command("stats")
-def stats_command(
-    name: Annotated[str, typer.Argument(help="any data set; of the papers' the label files are enough")],
-    json_file: JsonOption = None,
-    plot: Annotated[Path | None, typer.Option("--plot", help="also draw the prevalences into this SVG file")] = None,
-) -> None:
-    """How often each private attribute occurs, and what a blind guess reaches."""
-    from sfumato.commands.data import show_stats
-
-    show_stats(name, json_file, plot)
 
 
 def _show(judged: Judged, json_file: Path | None, report: Path | None) -> None:

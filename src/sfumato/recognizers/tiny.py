@@ -10,14 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from sfumato.recognizers.base import CENTRED, Clip, FrameRecognizer, VideoRecognizer
-from sfumato.recognizers.layers import initialise, make_norm, scaled
+from sfumato.recognizers.layers import initialise, make_norm, scaled, with_change
 
 
 class TinyVideo(VideoRecognizer):
     """Four convolutions, 0.24 M parameters at width 1: (B, T, 3, H, W) to (B, outputs).
 
-    Sees every frame and its change to the next: without the change, so small a network does not find movement before
-    clutter. Space shrinks 16 times, time twice; the features are the averages and the maxima of the last layer.
+    Sees every frame and its change to the next. Space shrinks 16 times, time twice; the features are the averages and
+    the maxima of the last layer.
 
     >>> TinyVideo(10, (8, 64, 64)).feature_width
     192
@@ -37,9 +37,7 @@ class TinyVideo(VideoRecognizer):
         initialise(self)
 
     def encode(self, clips: Tensor) -> Tensor:
-        change = 2 * torch.diff(clips, dim=2, append=clips[:, :, -1:])
-        seen = torch.cat([clips, change], 1)
-        hidden: Tensor = self.body(seen)
+        hidden: Tensor = self.body(with_change(clips))
         return torch.cat([hidden.mean((2, 3, 4)), hidden.amax((2, 3, 4))], 1)
 
 

@@ -51,7 +51,7 @@ class CaptionConfig:
     text_depth: int = setting(4, low=1)
     embedding: int = setting(128, "E", low=2)
     batch: int = setting(256, low=2)
-    steps: int = setting(8000, low=1)
+    steps: int = setting(4000, low=1)
     rate: float = setting(1e-3, low=0)
     weight_decay: float = setting(0.02, low=0)
 

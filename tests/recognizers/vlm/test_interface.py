@@ -129,7 +129,9 @@ def test_trap_1_frames_keep_their_own_colours(model: VideoLanguageModel) -> None
     changed[1, 5] = changed[1, 5].flip(0)  # red and blue of one frame change places
     before, after = model.embed_video(clips), model.embed_video(changed)
     moved = (after.frame - before.frame).norm(dim=2) / before.frame.norm(dim=2)
-    assert moved[1, 5] == moved.max() and moved[1, 5] > 1e-3
+    assert moved[1, 5] > 1e-3
+    # The frame before may move as far, where a model sees how frames change.
+    assert moved[1, 4:6].max() == moved.max() and moved[1, 5] > moved[1, [0, 1, 2, 3, 6, 7]].max()
     assert moved[0].max() == 0
 
 

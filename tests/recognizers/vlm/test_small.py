@@ -78,7 +78,10 @@ def test_sizes_are_the_agreed_ones() -> None:
     with torch.device("meta"):
         model = SmallVLM(config)
     state = model.state_dict()
-    assert state["frames.patch.weight"].shape == (192, 3 * 16 * 16)
+    convolutions = [
+        tuple(value.shape) for name, value in state.items() if name.startswith("frames.stem") and value.ndim == 4
+    ]
+    assert convolutions == [(24, 6, 4, 4), (48, 24, 4, 4), (96, 48, 4, 4), (192, 96, 4, 4), (192, 192, 1, 1)]
     assert len(model.frames.layers) == 6
     assert len(model.text.layers) == 4 and model.text.word.weight.shape == (3 + 1, 128)
     assert model.scale.shape == ()
@@ -96,20 +99,23 @@ def test_time_has_an_order() -> None:
     model = SmallVLM(TINY)
     clips, _ = walls(2, seed=0)
     forward, backward = model.embed_video(clips), model.embed_video(clips.flip(1))
-    torch.testing.assert_close(forward.frame.flip(1), backward.frame)  # frames are read by themselves
     assert (forward.video - backward.video).abs().max() > 1e-3
 
 
-def test_patches_lie_as_in_the_frame() -> None:
+def test_frames_see_themselves_and_what_comes_next_and_patches_lie_as_in_the_frame() -> None:
     torch.manual_seed(0)
-    model = SmallVLM(replace(TINY, clip=(2, 32, 48)))
+    model = SmallVLM(replace(TINY, clip=(4, 32, 48), width=192))
     assert model.grid == (2, 3)
-    clip = torch.rand(1, 2, 3, 32, 48)
+    clip = torch.rand(1, 1, 3, 32, 48).expand(1, 4, 3, 32, 48)
     changed = clip.clone()
-    changed[0, 1, :, 16:, 16:32] += 0.3  # frame 1, second row, second column
+    changed[0, 2, :, 18:30, 18:30] = 1.0  # frame 2, inside the second row's second patch
     before, after = model.embed_video(clip), model.embed_video(changed)
     moved = (before.patch - after.patch).norm(dim=3)[0]
-    assert moved[0].max() == 0 and moved[1].argmax() == 4
+    assert moved[0].max() == 0 and moved[3].max() == 0
+    assert moved[1].min() > 0 and moved[2].min() > 0
+    # Where a patch lies is where its token begins, before attention spreads everything.
+    first = [model.frames.stem(torch.cat((each[0, 2:3], torch.zeros(1, 3, 32, 48)), 1)) for each in (clip, changed)]
+    assert (first[0] - first[1]).norm(dim=1).flatten().argmax() == 4
 
 
 def test_unknown_words_are_reported_and_all_alike() -> None:

@@ -1,7 +1,7 @@
 """A small vision-language model in X-CLIP's shape, for worlds that published models have never seen.
 
-A ViT reads every frame by itself into a [CLS] token, attention in time runs over these tokens, and a causal text
-transformer reads sentences out of a vocabulary of whole words. It learns with `objectives.alignment`.
+A ViT reads every frame, with its change to the next, into a [CLS] token, attention in time runs over these tokens, and a
+causal text transformer reads sentences out of a vocabulary of whole words. It learns with `objectives.alignment`.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 
 from sfumato.errors import SfumatoError
 from sfumato.recognizers.base import Clip
-from sfumato.recognizers.layers import TransformerLayer
-from sfumato.recognizers.vit import tubelets
-from sfumato.recognizers.vlm.base import CLIP_PIXELS, VideoEmbeddings, VideoLanguageModel, recompute
+from sfumato.recognizers.layers import TransformerLayer, make_norm, scaled, with_change
+from sfumato.recognizers.vlm.base import CLIP_PIXELS, Recomputed, VideoEmbeddings, VideoLanguageModel, recompute
 from sfumato.recognizers.vlm.words import Vocabulary
 
 PATCH = 16
@@ -74,9 +74,8 @@ class SmallVLM(VideoLanguageModel):
         return self.log_scale.exp().clamp(max=LARGEST_SCALE)
 
     def encode_video(self, pixels: Tensor) -> VideoEmbeddings:
-        # (B, T·N, 3·16·16): patches in the order time, row, column.
-        patches = tubelets(pixels.transpose(1, 2), (1, PATCH, PATCH)).unflatten(1, (self.clip[0], -1))
-        tokens = self.frames(patches.flatten(0, 1)).unflatten(0, pixels.shape[:2])
+        seen = with_change(pixels.transpose(1, 2)).transpose(1, 2)
+        tokens = self.frames(seen.flatten(0, 1)).unflatten(0, pixels.shape[:2])
         frame, patch = tokens[:, :, 0], tokens[:, :, 1:]
         attended = self.temporal(frame + self.time) + frame
         return VideoEmbeddings(patch, frame, self.project_video(attended.mean(1)))
@@ -88,24 +87,42 @@ class SmallVLM(VideoLanguageModel):
 
 
 class _FrameEncoder(nn.Module):
-    """The ViT of one frame: patches (F, N, 3·16·16) to tokens (F, 1 + N, D), [CLS] first."""
+    """The ViT of one frame and its change: (F, 6, H, W) to tokens (F, 1 + N, D), [CLS] first.
+
+    Patches are embedded by a few convolutions: after 8,000 steps a linear map had learnt half the motions that a
+    convolutional network of a tenth of the size knows after 6,000 (39 and 72%).
+    """
 
     def __init__(self, patches: int, width: int, depth: int) -> None:
         super().__init__()
-        self.patch = nn.Linear(3 * PATCH * PATCH, width)
+        self.stem = Recomputed(_stem(width))
         self.class_token = nn.Parameter(torch.empty(width))
         self.position = nn.Parameter(torch.empty(1 + patches, width))
         self.layers = nn.ModuleList(TransformerLayer(width) for _ in range(depth))
         self.norm = nn.LayerNorm(width)
         recompute(self.layers)
 
-    def forward(self, patches: Tensor) -> Tensor:
-        first = self.class_token.expand(len(patches), 1, -1)
-        tokens = torch.cat((first, self.patch(patches)), 1) + self.position
+    def forward(self, frames: Tensor) -> Tensor:
+        first = self.class_token.expand(len(frames), 1, -1)
+        patches = self.stem(frames).flatten(2).transpose(1, 2)  # (F, N, D), row by row
+        tokens = torch.cat((first, patches), 1) + self.position
         for layer in self.layers:
             tokens = layer(tokens)
         result: Tensor = self.norm(tokens)
         return result
+
+
+def _stem(width: int) -> nn.Sequential:
+    """(F, 6, H, W) to (F, D, H/16, W/16), halved four times; each frame by itself, so group norm.
+
+    With kernels of 4 a patch stays in the middle of what its token sees; with 3 that moves by half a patch.
+    """
+    channels = [6, *(scaled(width, share) for share in (1 / 8, 1 / 4, 1 / 2)), width]
+    halvings = [
+        (nn.Conv2d(a, b, 4, stride=2, padding=1, bias=False), make_norm("group", b, dims=2), nn.GELU())
+        for a, b in pairwise(channels)
+    ]
+    return nn.Sequential(*(layer for halving in halvings for layer in halving), nn.Conv2d(width, width, 1))
 
 
 class _TextEncoder(nn.Module):
@@ -142,6 +159,8 @@ def _initialise(model: SmallVLM) -> None:
         if isinstance(module, nn.Linear):
             nn.init.trunc_normal_(module.weight, std=module.in_features**-0.5)
             nn.init.zeros_(module.bias)
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
     for parameter, std in (
         (model.text.word.weight, 1.0),
         (model.time, 1.0),  # the frames' tokens are normed
