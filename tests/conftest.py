@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import multiprocessing
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import wraps
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
+from sfumato.datasets.theatre import TheatreDataset
 from sfumato.evaluation.exam import Answers, Exam
 from sfumato.evaluation.protocols import known
 
+KEPT: dict[tuple[object, ...], Any] = {}
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_thread() -> None:
+    """Clips and networks here are so small that sharing them out costs more than it gives."""
+    torch.set_num_threads(1)
+
 
 @pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Clips and networks here are so small that sharing them out costs more than it gives."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+def again_one_thread() -> Iterator[None]:
+    """Whatever a test sets, the next begins with one."""
     yield
-    torch.set_num_threads(threads)
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(autouse=True)
@@ -26,6 +37,38 @@ def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPath
     """Nothing is left in the user's own cache, and nothing found there."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
     monkeypatch.delenv("SFUMATO_CLIP_CACHE", raising=False)
+
+
+def kept(really: Callable[..., Any]) -> Callable[..., Any]:
+    """That method of the theatre, which works out the same thing only once for all tests."""
+
+    def shown(self: TheatreDataset, indices: Tensor, *arguments: object, **options: object) -> Any:
+        theatre = (self.name, self.seed, str(self.preset), str(self.attributes))
+        about = (really.__name__, *theatre, str(arguments), str(options), *indices.tolist())
+        if about not in KEPT:
+            KEPT[about] = really(self, indices, *arguments, **options)
+        parts = {name: part.clone() for name, part in vars(KEPT[about]).items() if part is not None}
+        return replace(KEPT[about], **parts)
+
+    return wraps(really)(shown)
+
+
+@pytest.fixture
+def drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a small theatre has drawn and labelled is shown again: many tests want the same. Its own tests draw anew."""
+    for name in ("draw", "labels"):
+        monkeypatch.setattr(TheatreDataset, name, kept(getattr(TheatreDataset, name)))
+
+
+@pytest.fixture
+def quick_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new process is a copy of one that has loaded torch and done nothing else, and need not load it by itself.
+
+    It writes where that one did: who asks what processes say starts them as usual.
+    """
+    bare = multiprocessing.get_context("forkserver")
+    bare.set_forkserver_preload(["sfumato.datasets.decoding", "torch._dynamo", "torch.distributed.nn.functional"])
+    monkeypatch.setattr(multiprocessing, "get_context", lambda _: bare)
 
 
 @pytest.fixture

@@ -61,8 +61,8 @@ def test_trap_4_is_caught() -> None:
 @pytest.mark.parametrize("name", ANY_CLIP)
 def test_shape_type_and_range_are_kept(name: str, dtype: torch.dtype) -> None:
     anonymizer = untrained(name)
-    for height, width in ((64, 48), (17, 23), (5, 3), (1, 1)):
-        video = noise(2, 3, 3, height, width).to(dtype)
+    for height, width in ((32, 48), (17, 23), (5, 3), (1, 1)):
+        video = noise(2, 2, 3, height, width).to(dtype)
         video[0] = 1  # white, which rounding alone could push above 1
         output = run(anonymizer, video)
         assert output.shape == video.shape

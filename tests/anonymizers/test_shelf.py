@@ -72,6 +72,16 @@ def test_a_shelved_name_shadows_no_registered_one(name: str, hush: Anonymizer, t
             load(name)
 
 
+def test_other_trained_things_lie_beside_them(hush: Anonymizer, tmp_path: Path) -> None:
+    for name, kind in (("eye", "encoder"), ("veil", "latent_anonymizer")):
+        (tmp_path / "weights" / name).mkdir()
+        (tmp_path / "weights" / name / "config.json").write_text(f'{{"{kind}": "small"}}')
+    assert list(shelved()) == ["hush"] and list(shelved(kind="encoder")) == ["eye"]
+    (tmp_path / "weights" / "hush" / "config.json").write_text("{")
+    with pytest.raises(SfumatoError, match="not valid JSON"):  # a damaged one is not a missing one
+        load("hush")
+
+
 def test_networks_without_weights_are_not_offered() -> None:
     offered = {name for name, _ in inventory("anonymizers")}
     assert "unet" in ANONYMIZERS and not offered & {"unet", "unet++"}

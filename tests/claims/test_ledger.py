@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from sfumato.claims.ledger import Comparison, load_ledger
+from sfumato.claims.bench import read_trials
+from sfumato.claims.ledger import MEASURES, Comparison, load_ledger
 from sfumato.claims.results import check_trials
 from sfumato.errors import SfumatoError
+from sfumato.methods.splavu.config import SPLAVUConfig
+from sfumato.training.options import load_options
 
 ROOT = Path(__file__).parents[2]
 HEAD = '[table.one]\ntrials = "t.toml"\ndata = "theatre:small"\nresults = "r.csv"\nattacks = []\n'
@@ -22,6 +25,31 @@ def test_all_fifty_one_claims_are_there() -> None:
 
 def test_their_trials_are_described() -> None:
     check_trials(load_ledger(), ROOT)
+
+
+# How the columns of a measure of features begin, and the protocol that gives them.
+GIVEN = {
+    "action": "action", "detection": "detection", "anomaly": "anomaly", "static": "probe", "retrieval": "retrieval",
+    "gait": "gait", "gap": "bias", "black": "inversion", "white": "inversion",
+}  # fmt: skip
+
+
+def test_trials_on_features_are_judged_by_what_their_claims_ask() -> None:
+    ledger = load_ledger()
+    trials = {trial.name: trial for trial in read_trials(ROOT / ledger.tables["latent"].trials)}
+    claims = [claim for claim in ledger.claims if claim.paper == "SPLAVU"]
+    asked = [(claim.id, name, each.measure) for claim in claims for each in claim.comparisons for name in each.trials()]
+    assert len({claim for claim, _, _ in asked}) == 15 and {name for _, name, _ in asked} == set(trials)
+    for claim, name, measure in asked:
+        if measure != "speedup":
+            protocol = GIVEN[MEASURES[measure].partition("_")[0]]
+            assert protocol in trials[name].judged_by, f"{claim}: {name} is not judged by {protocol}"
+
+
+def test_trials_on_features_can_be_set() -> None:
+    for trial in read_trials(ROOT / load_ledger().tables["latent"].trials):
+        config = load_options(SPLAVUConfig, settings=trial.settings())
+        assert trial.method == "splavu" and config.weight("action") >= 0, trial.name
 
 
 def test_claims_are_found_by_id() -> None:

@@ -102,6 +102,14 @@ def test_what_is_missing_is_named() -> None:
     assert decide(Claim("X1", "A paper", "something", lacking="time"), {}).verdict == "undecided"
 
 
+def test_what_was_run_and_not_measured_is_inconclusive() -> None:
+    asked = claim(Comparison("residual", "a", against="b", within=0.1), Comparison("action", "a", at_least=0.5))
+    judged = decide(asked, found("action", a=three(0.9)))
+    assert (judged.verdict, judged.missing, judged.inconclusive) == ("undecided", ("b",), ("residual of a",))
+    elsewhere = found("action", "theatre:small-novel", a=three(0.9))
+    assert decide(asked, elsewhere).missing == ("a", "b")  # judged on something else it was not run here
+
+
 def test_an_interval_says_how_few_seeds_it_has() -> None:
     assert interval_of(three(0.5), Evidence((0.5,), 0.01)) == Interval(
         0.0, pytest.approx(-0.0141, abs=1e-4), pytest.approx(0.0141, abs=1e-4), 1

@@ -72,7 +72,7 @@ def files() -> Callable[[Path], list[str]]:
 
 
 @pytest.fixture
-def minute_theatre(monkeypatch: pytest.MonkeyPatch) -> None:
+def minute_theatre(monkeypatch: pytest.MonkeyPatch, drawn_once: None) -> None:
     """`theatre:small` so small that a whole judgement takes seconds."""
     small = replace(
         theatre.PRESETS["small"], side=16, frames=2, cast=(2, 1, 1), sizes=(24, 24, 24), prevalence=BALANCED,

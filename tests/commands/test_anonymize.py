@@ -278,7 +278,7 @@ def start_and_send(signal_: signal.Signals, source: Path, target: Path) -> tuple
 def test_killed_or_stopped_it_leaves_nothing_under_the_final_name(
     tmp_path: Path, make_video: Make, sfumato: Any, files: Files
 ) -> None:
-    source, target = make_video(tmp_path / "long.mp4", frames=600, size=(120, 160)), tmp_path / "out" / "long.mp4"
+    source, target = make_video(tmp_path / "long.mp4", frames=300, size=(120, 160)), tmp_path / "out" / "long.mp4"
     target.parent.mkdir()
     code, shown = start_and_send(signal.SIGKILL, source, target)
     assert (code, shown) == (-signal.SIGKILL, "")

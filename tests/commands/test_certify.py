@@ -26,7 +26,7 @@ from sfumato.evaluation.scoring import Ruler
 from sfumato.video import VideoWriter
 
 Files = Callable[[Path], list[str]]
-LEARNING = Scale("tiny", 2, 40, 99, 99, 1, ("frame", "identity-frames", "reid-frames"), size=32)
+LEARNING = Scale("tiny", 2, 40, 99, 99, 1, ("frame", "identity-frames", "reid-frames"), size=16)
 HASTY = replace(LEARNING, steps=4)  # where it does not matter what they find
 RECORDINGS = 36
 

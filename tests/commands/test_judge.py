@@ -26,7 +26,7 @@ from sfumato.video import VideoWriter
 
 Files = Callable[[Path], list[str]]
 QUICK = ("--models", "tiny", "--epochs", 1)
-OPTIONS = "?frames=4&size=32"
+OPTIONS = "?frames=2&size=16"
 
 
 @pytest.fixture(autouse=True)

@@ -13,6 +13,7 @@ from torch import nn
 
 from sfumato.commands import estimate
 from sfumato.commands.estimate import Clip, count, game_networks, gpu_named, judge_hours, recognizer, speed
+from sfumato.commands.latent_estimate import Store, latent_hours
 from sfumato.commands.plan import clip_of, exams_of, size_of, training_estimate
 from sfumato.commands.published import find_recipe, read_published
 from sfumato.methods import find_method
@@ -123,8 +124,31 @@ def test_the_plan_on_the_screen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 
 
 def test_the_plan_says_what_is_left_out_and_starts_counting_at_one(sfumato: Any) -> None:
-    shown = sfumato("reproduce", "spact-p-hvu", "--dry-run").out
-    assert "cannot be run here yet: a video of P-HVU has several actions" in shown
-    assert "step 2: judge for Table 1: left out, a video of P-HVU" in shown
+    shown = sfumato("reproduce", "splavu-raw-videos", "--dry-run").out
+    assert "cannot be run here yet: splavu encodes every clip once" in shown
+    left = sfumato("reproduce", "tedspad-ucf101-vispr1-i3d", "--dry-run").out
+    assert "judge for Table 1: left out, no protocol here judges detection in anonymized videos yet" in left
     untrained = sfumato("reproduce", "baselines-vp-hmdb51", "--dry-run").out
     assert "step 1: judge for Table 1 on vp-hmdb51" in untrained and "train " not in untrained
+
+
+def test_a_plan_of_features_names_every_store_and_counts_what_is_asked_twice_once(sfumato: Any) -> None:
+    shown = sfumato("reproduce", "splavu-vp-hmdb51", "--dry-run").out
+    assert re.search(r"vp-hmdb51 +DATA/videomae-b/vp-hmdb51 +missing +`sfumato features extract`", shown)
+    # 5,100 videos of about six clips, three vectors of 768 numbers each, raw and anonymized: .56 GB.
+    assert re.search(r"step 3: judge for Table 2 on vp-hmdb51 \(latent-probe\): [1-9]\d* min, features 0\.6 GB", shown)
+    assert "step 5: judge for Table 8 on vp-hmdb51 (latent-probe): 0 min" in shown
+    brought = sfumato("reproduce", "splavu-k400-i3d", "--dry-run").out
+    assert "to be brought: features of the Inception I3D" in brought
+    assert re.search(r"thumos14 +DATA/i3d/thumos14 +missing +to be brought", brought)
+
+
+def test_every_judgement_of_features_has_an_estimate() -> None:
+    adapter = training_estimate(read_published(find_recipe("splavu-task-ar")), "h200").networks[0]
+    recipes = [read_published(path) for path in find_recipe("splavu-task-ar").parent.glob("splavu-*.toml")]
+    asked = {(judge.protocol, judge.data) for recipe in recipes for judge in recipe.judge if not judge.not_yet}
+    assert {protocol for protocol, _ in asked} >= {"latent-probe", "latent-anomaly", "latent-inversion", "latent-gap"}
+    for protocol, data in asked:
+        size = size_of(data)
+        store = Store(size.train, size.videos, size.clips, size.actions)
+        assert 0 < latent_hours(protocol, store, adapter, "h200") < 24

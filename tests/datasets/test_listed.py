@@ -73,6 +73,14 @@ def test_a_short_video_starts_again(root: Path) -> None:
     assert len(data) == 16 and data.clips(torch.tensor([0])).pixels.shape == (1, 1, 12, 3, 16, 16)
 
 
+def test_short_videos_are_left_out_on_request(root: Path) -> None:
+    assert len(opened(root, "frames=4&size=16&least=8")) == 16
+    put(root / CLIP, video(20, 7))
+    data = opened(root, "frames=4&size=16&least=8")
+    assert len(data) == 15 and data.problems[0].endswith("has 7 frames, fewer than least=8")
+    assert "least = '0' is not a positive whole number" in fails(f"ucf101:{root}?least=0").what
+
+
 @pytest.mark.parametrize("what", ["missing", "cut", "no video", "empty"])
 def test_a_bad_file_is_reported_once_and_skipped_or_stops(root: Path, what: str) -> None:
     path = root / CLIP

@@ -10,7 +10,7 @@ from sfumato.theatre.script import BALANCED
 
 
 @pytest.fixture
-def minute(monkeypatch: pytest.MonkeyPatch) -> TheatreDataset:
+def minute(monkeypatch: pytest.MonkeyPatch, drawn_once: None) -> TheatreDataset:
     """A theatre so small that a judgement takes seconds: two actions, two people in training, 32×32 pixels."""
     small = replace(
         theatre.PRESETS["small"], side=32, frames=4, cast=(2, 1, 1), sizes=(24, 24, 24), prevalence=BALANCED,

@@ -85,7 +85,7 @@ def test_a_thorough_judge_has_at_least_five_architectures(crowd: TheatreDataset)
         assert len({examinee.recognizer for examinee in who}) == count
         others = {e.recognizer: e.width for exam in ARCHITECTURES if (e := config.examinee(exam, crowd))}
         assert len(others) == 6 and set(others.values()) == {width}
-        assert not any("left out" in note for note in notes)
+        assert not any("left out" in note and "'face" not in note for note in notes)  # these need a detector
 
 
 def test_what_only_the_effort_asks_for_stops_nobody(minute: TheatreDataset, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -217,8 +217,8 @@ def test_the_attackers_are_on_the_list() -> None:
     assert ATTACKS.names()[:6] == everyday
     ways = ("transfer", "pretrained", "reconstruct", "aggregate", "gait")
     others = [f"{how}-{name}" for how in ways for name in everyday] + [exam.name for exam in ARCHITECTURES]
-    assert sorted(ATTACKS.names()[6:]) == sorted([*others, "reid", "reid-frames", "ensemble"])
+    assert sorted(ATTACKS.names()[6:]) == sorted([*others, "reid", "reid-frames", "face", "face-photos", "ensemble"])
     by: dict[str, SplitBy] = {entry.name: entry.make().by for entry in ATTACKS}
     known = {name for name in by if by[name] == "clip"}
-    assert set(by) - known == {"reid", "reid-frames"}  # all other attackers may know the people
+    assert set(by) - known == {"reid", "reid-frames", "face", "face-photos"}  # all other attackers may know the people
     assert {entry.make().level for entry in ATTACKS} == {"frame", "video"}

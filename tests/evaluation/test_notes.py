@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from sfumato.evaluation.notes import effort_notes, persons_note
-from sfumato.evaluation.result import AttackResult, Leakage, Line, Score
+from sfumato.evaluation.notes import effort_notes, measured_notes, persons_note
+from sfumato.evaluation.result import AttackResult, Leakage, Line, Measure, Score
 from sfumato.evaluation.scoring import late_gain
 
 
@@ -28,6 +28,17 @@ def test_who_still_rises_at_the_end_is_named() -> None:
     assert note.startswith("blur: more epochs might have helped video, whose") and "rose by 0.20 in the last" in note
     (many,) = effort_notes([line("blur", *((f"a{n}", RISING) for n in range(8)))], 8)
     assert "a4 and 3 more" in many and "up to 0.20" in many
+
+
+def test_whose_measure_it_is_is_said_where_they_differ() -> None:
+    found = line("blur", ("face", FLAT), ("reid", FLAT), ("reid-frames", FLAT))
+    for attack, value in zip(found.attacks, (0.9, 0.4, 0.4), strict=True):
+        attack.measures = [Measure("mAP", Score(value, value, value, 0.5, 1.0)), Measure("size", Score(1, 1, 1, 1, 1))]
+    assert measured_notes([found, line("grey", ("frame", FLAT))]) == [
+        "blur: mAP of face 0.90 [0.90–0.90], without looking 0.50, raw 1.00",
+        "blur: mAP of reid, reid-frames 0.40 [0.40–0.40], without looking 0.50, raw 1.00",
+        "blur: size 1.00 [1.00–1.00], without looking 1.00, raw 1.00",  # the same for all
+    ]
 
 
 def test_few_epochs_tell_nothing() -> None:

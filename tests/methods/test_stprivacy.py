@@ -218,7 +218,7 @@ def test_a_training_leaves_an_anonymizer_whose_knob_moves(tmp_path: Path) -> Non
 
 
 def test_a_resumed_training_ends_as_one_that_was_never_stopped(tmp_path: Path) -> None:
-    config = STPrivacyConfig(**{**TINY, "initialisation_steps": 6, "steps": 6})
+    config = STPrivacyConfig(**{**TINY, "initialisation_steps": 6, "opponent_steps": 1, "audit_steps": 1})
     whole = stage_of(tmp_path / "whole")
     train(config, whole)
 

@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional as F
 
 from sfumato.errors import SfumatoError
-from sfumato.objectives.labels import entropy, heads_loss, split_heads
+from sfumato.objectives.labels import action_loss, blind_action_loss, entropy, heads_loss, named_actions, split_heads
 
 
 def test_heads_are_cut_where_they_end() -> None:
@@ -79,3 +79,23 @@ def test_yes_no_questions_are_multi_label_bce_of_the_logit_differences() -> None
     difference = logits[:, 1::2] - logits[:, 0::2]
     expected = F.binary_cross_entropy_with_logits(difference, answers.float())
     assert heads_loss(logits, answers, (2,) * 7).item() == pytest.approx(expected.item())
+
+
+def test_the_action_of_a_clip_or_several_worked_by_hand() -> None:
+    # One action: P = (1/4, 3/4). Several: P(shown) = 1/2 and 3/4 of each.
+    logits = torch.tensor([[0.0, math.log(3)]] * 2)
+    assert action_loss(logits, torch.tensor([1, 0])).item() == pytest.approx((math.log(4 / 3) + math.log(4)) / 2)
+    several = action_loss(logits, torch.tensor([[1, 1], [0, 0]])).item()
+    assert several == pytest.approx((2 * math.log(2) + math.log(4 / 3) + math.log(4)) / 4)
+    assert named_actions(logits, torch.tensor([1, 0])).item() == 0.5
+    assert named_actions(logits, torch.tensor([[1, 1], [1, 0]])).item() == 0.5
+
+
+def test_who_does_not_look_has_the_loss_of_how_often_actions_are_shown() -> None:
+    assert blind_action_loss(torch.tensor([0, 0, 1]), 4) == math.log(4)
+    shown = torch.tensor([[1, 0, 1], [1, 0, 0], [1, 0, 0], [1, 0, 0]])  # always, never, in one of four
+    expected = -(0.25 * math.log(0.25) + 0.75 * math.log(0.75)) / 3
+    assert blind_action_loss(shown, 3) == pytest.approx(expected)
+    # No constant answer does better.
+    blind = torch.tensor([[20.0, -20.0, math.log(1 / 3)]]).expand(4, -1)
+    assert action_loss(blind, shown).item() == pytest.approx(expected)

@@ -20,7 +20,7 @@ QUICK = (
     "penalty-vphmdb-vispr1-b03",
     "stprivacy-pa-hmdb51",
     "laf-no-patch-embedding",
-    "splavu-k400-videomae",
+    "splavu-retrieval",
     "baselines-celebv-hq",
     "spact-p-hvu",
 )

@@ -228,7 +228,7 @@ def test_what_is_planted_is_found_from_labels_of_videos_alone() -> None:
     clips, mask, _ = videos(200, dice)
     network = MGFN(WIDTH, widths=(16, 32, 64), depths=(1, 1, 1))
     optimizer = torch.optim.AdamW(network.parameters(), lr=1e-3)
-    for _ in range(100):
+    for _ in range(60):
         batch = torch.randperm(200, generator=dice)[:32]
         loss = mgfn_loss(network(clips[batch], mask[batch]), batch % 2)
         optimizer.zero_grad()

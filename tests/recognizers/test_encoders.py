@@ -10,9 +10,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from sfumato.anonymizers import shelf
 from sfumato.errors import SfumatoError
 from sfumato.recognizers import make_recognizer
-from sfumato.recognizers.encoders import Encoder, RecognizerEncoder, load_encoder, static_clips
+from sfumato.recognizers.base import VideoRecognizer
+from sfumato.recognizers.encoders import Encoder, RecognizerEncoder, load_encoder, save_encoder, static_clips
 
 COMMON = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48}
 
@@ -89,6 +91,19 @@ def test_a_recognizer_with_its_weights(tmp_path: Path) -> None:
     with torch.no_grad():
         assert torch.allclose(encoder(clips()), trained.features(clips()), atol=1e-6)
     assert load_encoder(f"tiny-video:{tmp_path / 'weights.pt'}").clip == (16, 112, 112)
+
+
+def test_one_that_comes_with_the_project_goes_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shelf, "WEIGHTS", tmp_path / "weights")
+    network = make_recognizer("tiny-video", 3, clip=(4, 16, 16), width=0.1)
+    assert isinstance(network, VideoRecognizer)
+    folder = save_encoder(network, "tiny-video", {"width": 0.1}, tmp_path / "weights" / "eye")
+    assert load_encoder("eye").fingerprint() == load_encoder(str(folder)).fingerprint()
+    monkeypatch.chdir(tmp_path)
+    save_encoder(make_recognizer("tiny-video", 3, clip=(8, 16, 16), width=0.1), "tiny-video", {"width": 0.1}, "eye")  # type: ignore[arg-type]
+    assert load_encoder("eye").clip == (8, 16, 16)  # a folder is meant before the shelf
+    with pytest.raises(SfumatoError, match="no folder 'ear'"):
+        load_encoder("ear")
 
 
 def test_the_fingerprint_is_that_of_the_weights(tmp_path: Path) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
 from sfumato.evaluation.result import AttackResult, AttributeScore, Leakage, Line, Result, Score, Strongest
+from sfumato.report import html, plots
 
+CURVES: dict[str, str] = {}
 ATTRIBUTES = ("face", "skin", "gender", "nudity", "relationship")
 CHANCE = {"action": 0.1, "attributes": 0.58, "identity": 0.05}
 RAW = {"action": 0.944, "attributes": 0.95, "identity": 0.98}
@@ -69,6 +72,19 @@ def make_result() -> Result:
         "Intel(R) Xeon(R) Platinum 8481C CPU @ 2.70GHz, 2 threads", {"python": "3.11.2", "torch": "2.13.0"},
         "0123456789ab", lines, ["only 6 test persons for the action: intervals are over clips, not over persons"],
     )  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def curves_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page has twenty learning curves, most pages the same: each is drawn once. Tests of plots draw for themselves."""
+
+    def curve_svg(*of: Any, **more: Any) -> str:
+        about = str((of, more))
+        if about not in CURVES:
+            CURVES[about] = plots.curve_svg(*of, **more)
+        return CURVES[about]
+
+    monkeypatch.setattr(html, "curve_svg", curve_svg)
 
 
 @pytest.fixture

@@ -107,7 +107,7 @@ def test_chance_and_raw_stand_beside_every_score(shown: Page) -> None:
 
 
 def test_the_bar_of_leakage_ends_where_the_number_says(result: Result, tmp_path: Path) -> None:
-    result.lines[2].strongest[0].leakage.high = 1.2  # beyond the scale: drawn at its end
+    result.lines[2].headline.high = 1.2  # beyond the scale: drawn at its end
     source = page(result, tmp_path).source
     assert 'class="fill" style="width:48.6%"' in source
     assert 'class="span" style="left:45.6%;right:calc(100% - 100.0%)"' in source

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from functools import cache
 from itertools import pairwise
 
 import pytest
@@ -14,6 +15,7 @@ MANY = range(200)
 FRAMES = 256
 
 
+@cache
 def plans(kind: Kind, frames: int = FRAMES) -> list[tuple[tuple[Span, ...], bool]]:
     return [plan(0, index, frames, kind) for index in MANY]
 

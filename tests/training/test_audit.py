@@ -82,7 +82,7 @@ def test_a_labelled_attacker_is_told_who_it_is_or_else_what_people_look_like() -
 def clear(game: FrameGame) -> FrameGame:
     """f_A hides nothing; the attackers are trained on that."""
     game.anonymizer = nn.Identity()
-    for step in range(60):
+    for step in range(40):
         game.audit_step(step)
     return game
 

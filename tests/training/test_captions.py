@@ -33,7 +33,7 @@ TINY = CaptionConfig(
 
 
 @pytest.fixture(autouse=True)
-def minute(monkeypatch: pytest.MonkeyPatch) -> None:
+def minute(monkeypatch: pytest.MonkeyPatch, drawn_once: None) -> None:
     """Clips of 4×32×32, few of them to be watched by."""
     for name in ("small", "small-unseen"):
         small = replace(theatre.PRESETS[name], side=32, frames=4, cast=(2, 1, 1), sizes=(16, 8, 16))

@@ -30,9 +30,9 @@ ENSEMBLE: dict[str, Any] = {
     "budget": "labels", "confusion": "entropy", "budget_models": PAIR, "budget_norm": "batch", "strongest": True,
     "restart_steps": 2, "history": 2, "schedule": "one-cycle",
 }  # fmt: skip
+SHORT: dict[str, Any] = {"reconstruction_steps": 1, "opponent_steps": 1, "audit_steps": 2}
 QUEUE: dict[str, Any] = {
-    "budget": "moco", "restart_steps": 1, "history": 1, "budget_steps": 2,
-    "reconstruction_steps": 1, "opponent_steps": 2, "steps": 3, "audit_steps": 2,
+    **SHORT, "budget": "moco", "restart_steps": 1, "history": 1, "budget_steps": 2, "opponent_steps": 2, "steps": 3,
 }  # fmt: skip
 
 
@@ -189,7 +189,7 @@ def assert_same_run(folder: Path, other: Path) -> None:
 
 
 # In the minimax phase an f_B begins anew in two steps, and the one that leaves joins the history.
-@pytest.mark.parametrize("settings", [ENSEMBLE, QUEUE], ids=["ensemble", "queue"])
+@pytest.mark.parametrize("settings", [{**ENSEMBLE, **SHORT}, QUEUE], ids=["ensemble", "queue"])
 def test_a_run_interrupted_in_every_step_ends_as_if_it_had_not_been(tmp_path: Path, settings: dict[str, Any]) -> None:
     folder, whole = tmp_path / "run", tmp_path / "whole"
     play(make_stage(whole), **settings)
@@ -199,9 +199,10 @@ def test_a_run_interrupted_in_every_step_ends_as_if_it_had_not_been(tmp_path: Pa
         for step in range(1, steps + 1):
             with pytest.raises(KeyboardInterrupt):
                 play(make_stage(folder, resume=True, progress=at((phase, step), press_ctrl_c)), **settings)
-            assert (kept(folder)["phase"], kept(folder)["step"]) == (number, step)
-    assert kept(folder)["trained"]["restarts"] == 2
-    assert len(kept(folder)["trained"]["past"]) == settings["history"]
+            state = kept(folder)
+            assert (state["phase"], state["step"]) == (number, step)
+    assert state["trained"]["restarts"] == 2
+    assert len(state["trained"]["past"]) == settings["history"]
     assert not (folder / "result.json").exists()
     play(make_stage(folder, resume=True), **settings)
     assert_same_run(folder, whole)
@@ -209,15 +210,16 @@ def test_a_run_interrupted_in_every_step_ends_as_if_it_had_not_been(tmp_path: Pa
 
 def test_a_run_killed_in_every_phase_ends_as_if_it_had_not_been(tmp_path: Path) -> None:
     folder, whole = tmp_path / "run", tmp_path / "whole"
-    play(make_stage(whole), **ENSEMBLE)
+    settings = {**ENSEMBLE, "audit_steps": 1}
+    play(make_stage(whole), **settings)
     # what was saved last, every second step: nothing yet, after 2 steps, after 4, or at the end of the phase before
     places = [("reconstruct", 2), ("opponents", 3), ("minimax", 5), ("audit", 1)]
     for place, checkpoint in zip(places, [None, (1, 2), (2, 4), (3, 0)], strict=True):
         with pytest.raises(MemoryError):
-            play(make_stage(folder, resume=True, progress=at(place, pull_the_plug), save=2), **ENSEMBLE)
+            play(make_stage(folder, resume=True, progress=at(place, pull_the_plug), save=2), **settings)
         state = RunFolder(folder).load_checkpoint(CPU)
         assert (None if state is None else (state["phase"], state["step"])) == checkpoint
-    play(make_stage(folder, resume=True, save=2), **ENSEMBLE)
+    play(make_stage(folder, resume=True, save=2), **settings)
     assert_same_run(folder, whole)
 
 
@@ -264,11 +266,11 @@ def test_the_saved_anonymizer_is_the_trained_one(tmp_path: Path) -> None:
 def test_a_fresh_opponent_reads_what_the_one_trained_against_cannot_any_more() -> None:
     game = make_game(budget="labels", budget_rate=5e-3, audit_rate=5e-3)
     game.anonymizer.logits = lambda frames: frames.logit(eps=1e-3)  # the identity
-    for turn in range(60):
+    for turn in range(40):
         game.budget_step("opponents", turn, game.opponents, game.budget_optimizers)
     assert game.watch_opponents(game.opponents)["f_B reads"] > 0.7
     game.anonymizer.logits = lambda frames: (1 - frames).logit(eps=1e-3)  # fools that f_B, and hides nothing
-    for step in range(60):
+    for step in range(40):
         audit(game).step(step)
     row = confront(game)[0]
     assert float(row["in training"]) <= float(row["chance"]) < 0.7 < float(row["fresh"])
@@ -362,8 +364,9 @@ def toys(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return import_module("toys")
 
 
+@pytest.mark.usefixtures("quick_processes")
 def test_two_processes_do_what_one_does_with_the_double_batch(tmp_path: Path, toys: ModuleType) -> None:
-    short: dict[str, Any] = {"reconstruction_steps": 2, "opponent_steps": 2, "steps": 3, "audit_steps": 1}
+    short: dict[str, Any] = {**SHORT, "steps": 3, "audit_steps": 1}
     # f_A and f_T have batch norm, f_B group norm; of VITA's two f_B, all processes must face the same one
     together = {"utility_update": "together", "augmentation": "gentle"}
     trainings = {

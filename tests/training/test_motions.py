@@ -24,7 +24,7 @@ TINY = EncoderConfig(width=0.5, batch=6, steps=6)
 
 
 @pytest.fixture(autouse=True)
-def minute(monkeypatch: pytest.MonkeyPatch) -> None:
+def minute(monkeypatch: pytest.MonkeyPatch, drawn_once: None) -> None:
     small = replace(theatre.PRESETS["small"], side=32, frames=4, cast=(2, 1, 1), sizes=(16, 8, 16))
     monkeypatch.setitem(theatre.PRESETS, "small", small)
     monkeypatch.setattr(motions, "WATCHED", 8)
@@ -46,7 +46,7 @@ def learn(folder: Path, config: EncoderConfig = TINY, resume: bool = False, **ti
 
 
 def test_it_learns_to_tell_motions_apart(tmp_path: Path, four_motions: tuple[Motion, ...]) -> None:
-    found = learn(tmp_path / "run", replace(TINY, width=1.0, batch=16, steps=60, rate=3e-3))
+    found = learn(tmp_path / "run", replace(TINY, width=1.0, batch=16, steps=30, rate=3e-3))
     losses = [row["L_motion"] for row in logged(tmp_path / "run") if row["kind"] == "step"]
     assert sum(losses[-10:]) < 0.7 * sum(losses[:10])
     assert found["examined"]["chance"] == 1 / len(four_motions) and found["examined"]["top1"] > 0.4

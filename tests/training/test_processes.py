@@ -37,6 +37,7 @@ def crew_work(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return import_module("crew_work")
 
 
+@pytest.mark.usefixtures("quick_processes")
 def test_two_processes_do_what_one_does_with_the_double_batch(tmp_path: Path, crew_work: ModuleType) -> None:
     torch.set_num_threads(6)
     launch(crew_work.write, 2, tmp_path)
@@ -84,7 +85,7 @@ def interruptible() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
-@pytest.mark.usefixtures("interruptible")
+@pytest.mark.usefixtures("interruptible", "quick_processes")
 def test_an_interrupt_ends_all_and_lets_them_save(tmp_path: Path, crew_work: ModuleType) -> None:
     with pytest.raises(KeyboardInterrupt):
         launch(crew_work.interrupted, 2, tmp_path)

@@ -1,7 +1,8 @@
-"""The trained anonymizers that come with the project, by name: folders in `weights/`, each with a model card."""
+"""What comes trained with the project, by name: folders in `weights/`, each with a model card."""
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -10,16 +11,24 @@ from sfumato.anonymizers.catalogue import ANONYMIZERS
 WEIGHTS = Path(__file__).resolve().parents[3] / "weights"
 
 
-def shelved(shelf: Path | None = None) -> dict[str, Path]:
-    """Name → folder of every trained anonymizer there; none where only the package was installed.
+def shelved(shelf: Path | None = None, kind: str = "anonymizer") -> dict[str, Path]:
+    """Name → folder of everything trained there whose config names an `anonymizer`, or such as an `encoder`; none where only
+    the package was installed.
 
     A folder that bears the name of a registered anonymizer is left out: what `blur` means does not depend on files.
 
     >>> shelved(Path("no such folder"))
     {}
     """
-    folders = (path.parent for path in sorted((shelf or WEIGHTS).glob("*/config.json")))
-    return {folder.name: folder for folder in folders if folder.name not in ANONYMIZERS}
+    found = sorted((shelf or WEIGHTS).glob("*/config.json"))
+    return {path.parent.name: path.parent for path in found if path.parent.name not in ANONYMIZERS and _of(path, kind)}
+
+
+def _of(config: Path, kind: str) -> bool:
+    try:
+        return kind in json.loads(config.read_text(encoding="utf-8"))
+    except ValueError:  # who asks for a damaged one shall be told that it is
+        return True
 
 
 def first_sentence(folder: Path) -> str:

@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from sfumato.anonymizers import Anonymizer, load
 from sfumato.anonymizers.settings import default_settings, format_name
@@ -49,6 +49,9 @@ class Trial:
     config: dict[str, Any] = field(default_factory=dict)
     strengths: tuple[float, ...] = ()
     anonymizer: str = ""
+    # On features alone: the protocols that judge it, and the share of the training videos that it is shown.
+    judged_by: tuple[str, ...] = ()
+    share: float = 1.0
 
     def __post_init__(self) -> None:
         if bool(self.method) == bool(self.anonymizer):
@@ -77,6 +80,27 @@ class Plan:
     lanes: int = 1
     judge_seeds: int = 1  # of what is not trained: all that varies there is the judge
 
+    def prepare(self) -> None:
+        """What is done once, before any bench is set up."""
+
+    def open(self) -> Desk:
+        """A bench for this plan."""
+        return Bench(self)
+
+    def more(self) -> Row:
+        """What else makes a row this row and no other."""
+        return {}
+
+
+class Desk(Protocol):
+    """Where jobs are done, one after another."""
+
+    def begin(self) -> None:
+        """What one of several desks does for all of them before its first job."""
+
+    def rows(self, trial: Trial, seed: int, strengths: list[Strength]) -> Iterator[Row]:
+        """A row for each strength."""
+
 
 Job = tuple[Trial, int, list[Strength]]  # a trial, a seed, and the strengths at which it is judged
 
@@ -85,8 +109,9 @@ def read_trials(path: Path, only: Sequence[str] = ()) -> list[Trial]:
     """The trials of a file, or those of these names."""
     asked = read_toml(path, "trials file")
     common = asked.get("common", {})
+    lists = ("strengths", "judged_by")
     trials = [
-        Trial(**{**each, "config": common | each.get("config", {}), "strengths": tuple(each.get("strengths", ()))})
+        Trial(**{**each, "config": common | each.get("config", {}), **{key: tuple(each.get(key, ())) for key in lists}})
         for each in asked["trial"]
     ]
     return [trial for trial in trials if not only or trial.name in only]
@@ -118,6 +143,9 @@ def about(plan: Plan, trial: Trial, seed: int, strength: Strength) -> Row:
         "settings": " ".join([*filter(None, (trial.recipe, trial.anonymizer)), *trial.settings()]),
         "strength": "" if strength is None else f"{strength:g}",
         **({"judge_seeds": plan.judge_seeds} if trial.anonymizer else {}),
+        **({"judged_by": " ".join(trial.judged_by)} if trial.judged_by else {}),
+        **({"share": f"{trial.share:g}"} if trial.share != 1 else {}),
+        **plan.more(),
     }  # fmt: skip
 
 
@@ -168,6 +196,24 @@ def network_of(anonymizer: Anonymizer) -> str:
     return format_name(anonymizer.name, changed)
 
 
+def open_run(plan: Plan, trial: Trial, seed: int, config: Any, data: str) -> RunFolder:
+    """The folder of a trial's training, whether that is finished, was stopped or is to begin."""
+    asked = to_dict(config)
+    digest = hashlib.sha256(repr((asked, data)).encode()).hexdigest()[:8]
+    folder = plan.runs / f"{trial.name.replace(' ', '-')}-{seed}-{digest}"
+    told = {"method": trial.method, "config": asked, "data": data, "seed": seed}
+    return RunFolder.open(folder, told | {"commit": commit()}, resume=folder.exists())
+
+
+def rounded(row: Row) -> Row:
+    """Numbers to four digits.
+
+    >>> rounded({"action": 0.123456, "seed": 0})
+    {'action': '0.1235', 'seed': 0}
+    """
+    return {key: f"{value:.4g}" if isinstance(value, float) else value for key, value in row.items()}
+
+
 class Bench:
     """One data set, decoded once, before one judge; raw video is judged once."""
 
@@ -189,15 +235,16 @@ class Bench:
         """Raw video before them. Asked for after a training, so that of several processes one finds it for all."""
         return self.examine(load(RAW), seeds)
 
+    def begin(self) -> None:
+        """Raw video, for all lanes, while the others train."""
+        self.raw(self.plan.judge_seeds)
+
     def train(self, trial: Trial, seed: int) -> RunFolder:
         """The finished run of a trial; one that was stopped is taken up."""
         method = find_method(trial.method)
         recipe = Path(trial.recipe) if trial.recipe else None
         config = load_options(method.config, recipe=recipe, settings=trial.settings())
-        digest = hashlib.sha256(repr((to_dict(config), self.plan.data)).encode()).hexdigest()[:8]
-        folder = self.plan.runs / f"{trial.name.replace(' ', '-')}-{seed}-{digest}"
-        told = {"method": method.name, "config": to_dict(config), "data": self.plan.data, "seed": seed}
-        run = RunFolder.open(folder, told | {"commit": commit()}, resume=folder.exists())
+        run = open_run(self.plan, trial, seed, config, self.plan.data)
         if not run.result.exists():
             method.train(config, Stage(self.banks, run, seed, self.device, title=method.name))
         return run
@@ -220,7 +267,7 @@ class Bench:
             "judge_models": self.judge.config.models, "train_seconds": trained - started if run else None,
             "judge_seconds": time.perf_counter() - trained, "hardware": hardware(self.device), "commit": commit(),
         }  # fmt: skip
-        return {key: f"{value:.4g}" if isinstance(value, float) else value for key, value in row.items()}
+        return rounded(row)
 
 
 def _own(result: dict[str, Any]) -> Row:
@@ -249,7 +296,7 @@ def run_jobs(plan: Plan, todo: Sequence[Job]) -> Iterator[Row]:
         )
 
 
-def _try(bench: Bench, job: Job) -> Iterator[Row | str]:
+def _try(bench: Desk, job: Job) -> Iterator[Row | str]:
     """The rows of a job; where it cannot be done, why."""
     try:
         yield from bench.rows(*job)
@@ -260,8 +307,9 @@ def _try(bench: Bench, job: Job) -> Iterator[Row | str]:
 def _work(plan: Plan, todo: Sequence[Job]) -> Iterator[Row | str]:
     if not todo:
         return
+    plan.prepare()
     if plan.lanes == 1:
-        bench = Bench(plan)
+        bench = plan.open()
         yield from (found for job in todo for found in _try(bench, job))
         return
     context = mp.get_context("spawn")
@@ -287,9 +335,9 @@ def _work(plan: Plan, todo: Sequence[Job]) -> Iterator[Row | str]:
 
 def _lane(number: int, plan: Plan, jobs: mp.Queue[Job | None], rows: mp.Queue[Row | str | None]) -> None:
     """One process that does jobs until there are none. The first one judges raw video for all while the others train."""
-    bench = Bench(plan)
+    bench = plan.open()
     if number == 0:
-        bench.raw(plan.judge_seeds)
+        bench.begin()
     while (job := jobs.get()) is not None:
         for found in _try(bench, job):
             rows.put(found)

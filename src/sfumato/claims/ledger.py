@@ -18,6 +18,22 @@ MEASURES = {
     "residual": "residual",  # residual leakage by the strongest attacker
     "identity": "identity_value",  # top-1
     "attributes": "attributes_value",  # cMAP
+    # On features. change: less what raw features give, and kept: (value − chance)/(raw − chance), both on the same test videos.
+    "action change": "action_change",
+    "action kept": "action_kept",
+    "detection change": "detection_change",  # mAP of temporal action detection
+    "detection kept": "detection_kept",
+    "anomaly change": "anomaly_change",  # frame AUC
+    "anomaly kept": "anomaly_kept",
+    "static residual": "static_residual",  # residual leakage of private attributes from static clips
+    "retrieval change": "retrieval_change",  # R@1
+    "retrieval mAP change": "retrieval_map_change",
+    "gait kept": "gait_kept",  # rank-1
+    "gap change": "gap_change",  # between the accuracies of either gender after a biased training
+    "black-box action change": "black_action_change",  # from what an inversion recovers, by a reader of raw features
+    "black-box residual": "black_residual",
+    "white-box residual": "white_residual",
+    "speedup": "speedup",  # of precomputed features, their encoding counted in
 }
 
 
@@ -76,12 +92,18 @@ class Claim:
 
 @dataclass(frozen=True)
 class Table:
-    """Where trials are described, what they are trained on, and where their results are kept."""
+    """Where trials are described, what they are trained on, and where their results are kept.
+
+    With an encoder the trials are about its features, of `data` and of the long videos of the two others.
+    """
 
     trials: str
     data: str
     results: str
-    attacks: tuple[str, ...]
+    attacks: tuple[str, ...] = ()
+    encoder: str = ""
+    detection_data: str = ""
+    anomaly_data: str = ""
 
 
 @dataclass(frozen=True)
@@ -107,7 +129,9 @@ def load_ledger(path: Path = LEDGER) -> Ledger:
     'a frozen f_B removes far less than an updated one'
     """
     read = read_toml(path, "ledger")
-    tables = {name: Table(**{**about, "attacks": tuple(about["attacks"])}) for name, about in read["table"].items()}
+    tables = {
+        name: Table(**{**about, "attacks": tuple(about.get("attacks", ()))}) for name, about in read["table"].items()
+    }
     claims = tuple(_claim(entry) for entry in read["claim"])
     ids = [claim.id for claim in claims]
     for claim in claims:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.claims.bench import Plan, Row, Trial, about, missing, read_rows, read_trials, run_jobs, same, write_rows
+from sfumato.claims.latent_bench import LatentPlan
 from sfumato.claims.ledger import MEASURES, RAW, Claim, Ledger, Table
 from sfumato.claims.verdict import Evidence, Found
 from sfumato.errors import SfumatoError
@@ -73,6 +74,11 @@ def plan_of(table: Table, runs: Path, *, judge_data: str = "", device: str = "au
     >>> plan_of(load_ledger().tables["adversarial"], Path("runs/claims")).data
     'theatre:small'
     """
+    if table.encoder:
+        return LatentPlan(
+            table.data, runs, judge_data, device=device, lanes=lanes, encoder=table.encoder,
+            detection_data=table.detection_data, anomaly_data=table.anomaly_data,
+        )  # fmt: skip
     return Plan(table.data, runs, judge_data, attacks=table.attacks, device=device, lanes=lanes)
 
 

@@ -72,7 +72,8 @@ class Judgement:
     claim: Claim
     verdict: Verdict
     answers: tuple[Answer, ...]
-    missing: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()  # trials
+    inconclusive: tuple[str, ...] = ()  # what was run, and could not be measured
 
 
 Found = Mapping[tuple[str, str, str], Evidence]  # (trial, measure, judged on) to what was measured; RAW is a trial
@@ -104,9 +105,12 @@ def _student(trials: Sequence[Evidence]) -> float:
 
 def decide(claim: Claim, found: Found) -> Judgement:
     """The verdict: refuted if one comparison is, holding if all do, undecided else, and while a trial is missing."""
-    missing = tuple(dict.fromkeys(name for each in claim.comparisons for name in _missing(each, found)))
-    if missing or claim.lacking:
-        return Judgement(claim, "undecided", (), missing)
+    lacking = [(name, each) for each in claim.comparisons for name in _missing(each, found)]
+    if lacking or claim.lacking:
+        run = {(name, judged_on) for name, _, judged_on in found}
+        missing = dict.fromkeys(name for name, each in lacking if (name, each.judged_on) not in run)
+        unclear = dict.fromkeys(f"{each.measure} of {name}" for name, each in lacking if (name, each.judged_on) in run)
+        return Judgement(claim, "undecided", (), tuple(missing), tuple(unclear))
     answers = tuple(answer for each in claim.comparisons for answer in compare(each, found))
     verdicts = {answer.verdict for answer in answers}
     verdict: Verdict = "refuted" if "refuted" in verdicts else "undecided" if "undecided" in verdicts else "holds"

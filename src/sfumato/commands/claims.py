@@ -42,15 +42,18 @@ def show_claims(
     out.print(render(judged))
     say(counted(judged))
     if not run and any(each.missing for each in judged):
-        say("run what is missing: sfumato claims --run --only ID --device cuda (a GPU; three seeds decide)")
+        say(
+            "run what is missing: sfumato claims --run --only ID --device cuda (a GPU, but for SPLAVU's; three seeds decide)"
+        )
 
 
 def why(judged: Judgement) -> str:
     """The numbers of a verdict, or what is missing."""
     if judged.claim.lacking:
         return judged.claim.lacking
-    if judged.missing:
-        return f"not run: {', '.join(judged.missing)}"
+    if judged.missing or judged.inconclusive:
+        told = {"not run": judged.missing, "inconclusive on raw": judged.inconclusive}
+        return "\n".join(f"{what}: {', '.join(names)}" for what, names in told.items() if names)
     few = min(answer.interval.seeds for answer in judged.answers)
     lines = [
         f"{a.question}: {a.interval.value:+.3f} [{a.interval.low:+.3f}, {a.interval.high:+.3f}]" for a in judged.answers
@@ -85,7 +88,8 @@ def as_markdown(judged: Sequence[Judgement]) -> str:
         "# The papers' claims, tested", "",
         f"{counted(judged)}. Made by `sfumato claims --page docs/claims.md` from the results in `benchmarks/results`; "
         "rules and margins, fixed before the runs that decide, are in `src/sfumato/claims/ledger.toml`. Intervals are 95%, over "
-        "seeds and test clips; one seed decides nothing. `sfumato claims --run --only ID --device cuda` runs one again.", "",
+        "seeds and test clips; one seed decides nothing. `sfumato claims --run --only ID --device cuda` runs one again; "
+        "SPLAVU's need no GPU.", "",
         "| claim | paper | what it says | verdict | numbers |", "|---|---|---|---|---|", *rows, "",
     ])  # fmt: skip
 
@@ -100,8 +104,8 @@ def as_json(judged: Judgement) -> dict[str, Any]:
         {"question": a.question, "value": a.interval.value, "low": a.interval.low, "high": a.interval.high,
          "seeds": a.interval.seeds, "verdict": a.verdict} for a in judged.answers
     ]  # fmt: skip
-    claim = judged.claim
+    claim, lacking = judged.claim, ", ".join([*judged.missing, *judged.inconclusive])
     return {
         "id": claim.id, "paper": claim.paper, "statement": claim.statement, "verdict": judged.verdict, "numbers": numbers,
-        "run": f"sfumato claims --run --only {claim.id}", "lacking": claim.lacking or ", ".join(judged.missing),
+        "run": f"sfumato claims --run --only {claim.id}", "lacking": claim.lacking or lacking,
     }  # fmt: skip

@@ -147,7 +147,8 @@ def _labelled(name: str) -> _Source:
         def chunks(part: str) -> Iterator[Labels]:
             rows = [row for row in told.rows if part in ("all", row.split["person"])]
             for start in range(0, len(rows), _CHUNK):
-                yield label_rows(rows[start : start + _CHUNK], told.actions, (), told.asked())
+                some = rows[start : start + _CHUNK]
+                yield label_rows(some, told.actions, (), told.asked(), LISTED[kind].several_actions)
 
         return _Source(told.asked(), told.actions, chunks)
     data = open_dataset(name)
@@ -165,7 +166,10 @@ def part_stats(source: _Source, part: str) -> PartStats:
     acted, clips = np.zeros(len(source.actions), dtype=np.int64), 0
     for labels in source.labels(part):
         clips += len(labels.action)
-        acted += np.bincount(labels.action[labels.action >= 0].numpy(), minlength=len(acted))[: len(acted)]
+        if labels.actions is not None:
+            acted += labels.actions.sum(0).numpy()
+        else:
+            acted += np.bincount(labels.action[labels.action >= 0].numpy(), minlength=len(acted))[: len(acted)]
         for count, column in zip(counts, labels.attributes.numpy().T, strict=True):
             count += np.bincount(column[column >= 0], minlength=len(count))
     shares = [count / count.sum() if count.sum() else np.full(len(count), np.nan) for count in counts]

@@ -41,6 +41,7 @@ GPUS = {
 FRAME_OF_VIT_B = 17.6e9
 WIDTH_OF_VIDEOMAE_B = 768
 BACKWARD = 3  # a pass forth and back costs about three forth
+STEP = 2e-3  # seconds a step of a small network takes at least, to start its kernels: a rule of thumb, not measured
 ADAM = 16  # bytes for each parameter: itself, its gradient and two averages
 
 
@@ -229,8 +230,8 @@ def laf_estimate(config: Any, clip: Clip, videos: int, gpu: str) -> Estimate:
     return Estimate((first,), hours, memory, gpu)
 
 
-def splavu_estimate(config: Any, videos: int, gpu: str) -> Estimate:
-    """Of SPLAVU on features that are there; the heads of detection and anomaly are not counted."""
+def splavu_estimate(config: Any, videos: int, clips: int, gpu: str) -> Estimate:
+    """Of SPLAVU on features of so many clips that are there; the heads of detection and anomaly are not counted."""
     width = WIDTH_OF_VIDEOMAE_B
     with torch.device("meta"):
         tokens = config.pieces(width) if config.attend == "feature" else 1
@@ -238,8 +239,8 @@ def splavu_estimate(config: Any, videos: int, gpu: str) -> Estimate:
         first = count("f_A", "adapter", made, torch.empty(1, 1, width))
     steps = config.epochs * -(-videos // config.batch)
     step = BACKWARD * (config.batch + 2 * config.privacy_batch) * first.work
-    hours = {"anonymize": steps * step / speed(gpu) / 3600}
-    memory = {"features": 3.0 * 4 * width * videos, "networks": float(ADAM * first.parameters)}
+    hours = {"anonymize": steps * max(STEP, step / speed(gpu)) / 3600}
+    memory = {"features": 3.0 * 4 * width * clips, "networks": float(ADAM * first.parameters)}
     return Estimate((first,), hours, memory, gpu)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 
 from sfumato.commands.console import bars, err, say
+from sfumato.commands.judge import report_problems
 from sfumato.datasets import open_dataset
 from sfumato.datasets.feature_store import FeatureWriter, Manifest
 from sfumato.errors import SfumatoError
@@ -81,3 +82,4 @@ def _from_data(encoder: Encoder, name: str, writer: FeatureWriter, device: torch
             encoder, dataset, torch.arange(len(dataset)), writer, device=device, batch=batch,
             progress=lambda done, total: progress.update(task, completed=len(dataset) - total + done),
         )  # fmt: skip
+    report_problems(dataset)

@@ -30,6 +30,7 @@ from sfumato.training.device import pick_device
 _EPOCHS = {"tiny": 6, "standard": 20}
 # A file is seen through three windows in time; a drawn clip is one window long.
 _FILE_VIEWS = 3
+_JOIN = " + "  # between the two data sets of a protocol that takes two
 _QUICK_DATA = "theatre:small"
 _TRAINED = "spact-small"  # on that data
 _BENCHED = (
@@ -58,7 +59,9 @@ class Judged:
             return []
         index = self.dataset.split("test", "person")[:1]
         clips = self.dataset.clips(index)
-        action = self.dataset.actions[int(self.dataset.labels(index).action)]
+        labels = self.dataset.labels(index)
+        shows = labels.action if labels.actions is None else labels.actions[0].nonzero()[:, 0]
+        action = ", ".join(self.dataset.actions[number] for number in shows.tolist())
         keep = torch.linspace(0, self.dataset.shape.frames - 1, frames).round().long()
         real = isinstance(self.dataset, FileDataset)
         shown = [a for a in self.anonymizers if not (real and label(a) == RAW)]
@@ -72,7 +75,10 @@ def judge_anonymizers(
     epochs: int | None = None, attacks: Sequence[str] | None = None, effort: str = STANDARD, strict: bool = False,
     runs: Path = Path("runs"), device: str = "auto",
 ) -> Judged:  # fmt: skip
-    """Judge anonymizers by name on a data set by name; raw video is always judged too, and first."""
+    """Judge anonymizers by name on a data set by name; raw video is always judged too, and first.
+
+    A protocol that takes two data sets is given both names with " + " between them.
+    """
     where = pick_device(device)
     kind = models if models != "auto" else ("standard" if where.type == "cuda" else "tiny")
     if kind not in _EPOCHS:
@@ -92,22 +98,19 @@ def judge_anonymizers(
         return Judged(result, None, [])
     raw = load(RAW)
     others = list({label(a): a for a in map(load, names) if label(a) != RAW}.values())
-    from_files = reads_files(data)
+    second = getattr(make, "second", "")  # what a protocol that takes two data sets calls the other one
+    names_of_data = data.split(_JOIN, 1) if second else [data]
+    from_files = any(map(reads_files, names_of_data))
     for anonymizer in others:
         if from_files and anonymizer.needs_people:  # said now, not after raw video has been trained on
             raise SfumatoError(
                 f"'{label(anonymizer)}' needs to know where people are, and files come without person masks",
                 "judge it on theatre, or choose another anonymizer",
             )
-    dataset = open_dataset(data, strict=strict)
-    report_problems(dataset)
-    for anonymizer in others:
-        length, frames = anonymizer.spec.length, dataset.shape.frames
-        if length not in (None, frames):
-            raise SfumatoError(
-                f"'{label(anonymizer)}' takes clips of {length} frames, and those of {dataset.name} have {frames}",
-                "judge it on data like that it was trained on",
-            )
+    datasets = [open_dataset(name, strict=strict) for name in names_of_data]
+    for dataset in datasets:
+        report_problems(dataset)
+        _check_lengths(others, dataset)
     config = JudgeConfig(
         models=kind,
         video_model=video_model,
@@ -124,9 +127,19 @@ def judge_anonymizers(
     folder = runs / "judge" / re.sub(r"[^A-Za-z0-9.-]+", "-", data)[-100:].strip("-.")
     with monitored() as monitor:
         watch = Watch(monitor.total, monitor.done, monitor.status)
-        judging = make(dataset, config, device=where, folder=folder, watch=watch)
-        result = judging.judge(others, raw)
-    return Judged(result, dataset, [raw, *others])
+        more = {second: datasets[1]} if len(datasets) > 1 else {}
+        result = make(datasets[0], config, device=where, folder=folder, watch=watch, **more).judge(others, raw)
+    return Judged(result, datasets[0], [raw, *others])
+
+
+def _check_lengths(anonymizers: Sequence[Anonymizer], dataset: VideoDataset) -> None:
+    for anonymizer in anonymizers:
+        length, frames = anonymizer.spec.length, dataset.shape.frames
+        if length not in (None, frames):
+            raise SfumatoError(
+                f"'{label(anonymizer)}' takes clips of {length} frames, and those of {dataset.name} have {frames}",
+                "judge it on data like that it was trained on",
+            )
 
 
 def check_places(*files: Path | None) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import io
 import json
 import pickle
-from collections.abc import Iterator
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -25,8 +26,9 @@ ACTIONS = ("Archery", "Bowling")
 TRAIN, TEST = 72, 12  # videos of an action
 LABELLED = 36  # of an action's training videos, how many PA-HMDB51 has
 PICTURES = 12  # in each part of VISPR
+TAGGED = 96  # videos of P-HVU to train
 FACES = 160
-FEATURES, CLIPS, WIDTH = 40, 6, 16  # videos in a feature store, clips in each, and how wide a feature is
+FEATURES, CLIPS, WIDTH = 100, 6, 16  # videos in a feature store, clips in each, and how wide a feature is
 FRAMES, SIZE = 32, (32, 48)
 
 
@@ -148,15 +150,18 @@ def _vispr(root: Path) -> None:
 
 
 def _p_hvu(root: Path) -> None:
-    """P-HVU: a few videos with an action, an object and a scene each."""
-    tags = {"running": "action", "diving": "action", "ball": "object", "car": "object", "beach": "scene"}
-    _put(root / "HVU_Tags_Categories_V1.0.csv", "Tag,Category\n" + "".join(f"{t},{c}\n" for t, c in tags.items()))
-    for part, count in (("Train", 8), ("Val", 2)):
-        lines = ["Tags,youtube_id,time_start,time_end"]
+    """P-HVU: videos with one or two actions, objects and scenes each."""
+    kinds = {"action": ("running", "diving"), "object": ("ball", "car"), "scene": ("beach", "street")}
+    lines = "".join(f"{tag},{kind}\n" for kind, tags in kinds.items() for tag in tags)
+    _put(root / "HVU_Tags_Categories_V1.0.csv", f"Tag,Category\n{lines}")
+    for part, count in (("Train", TAGGED), ("Val", TEST)):
+        lines = "Tags,youtube_id,time_start,time_end\n"
         for n in range(count):
-            lines.append(f"{('running|ball', 'diving|car')[n % 2]}|beach,id{part}{n},{n}.0,{n + 10}.0")
+            # Every fourth lacks the first tag of a kind, every fourth the second.
+            has = [tags[a] for k, tags in enumerate(kinds.values()) for a in (0, 1) if (n + k) % 4 != 2 * a]
+            lines += f"{'|'.join(has)},id{part}{n},{n}.0,{n + 10}.0\n"
             _put(root / part / f"id{part}{n}_{n:06d}_{n + 10:06d}.mp4", video("mp4"))
-        _put(root / f"HVU_{part}_V1.0.csv", "\n".join(lines) + "\n")
+        _put(root / f"HVU_{part}_V1.0.csv", lines)
 
 
 def _celebv_hq(root: Path) -> None:
@@ -172,10 +177,10 @@ def _celebv_hq(root: Path) -> None:
 
 
 def _features(root: Path) -> None:
-    """Features of nobody's encoder, with something to say about every video for every task."""
+    """Features of nobody's encoder; what is told of the videos is what the data set of the folder's name tells."""
     manifest = Manifest("miniature", "ab" * 32, (16, 224, 224), 1, WIDTH, per_clip=3)
     writer, draw = FeatureWriter(root, manifest), torch.Generator().manual_seed(0)
-    told = {annotation.name: annotation for annotation in _annotations()}
+    told = {f"video {n}": _annotation(root.name, n) for n in range(FEATURES)}
     for name in told:
         with writer.video(name) as rows:
             for place in range(CLIPS):
@@ -183,10 +188,30 @@ def _features(root: Path) -> None:
     add_annotations(root, told)
 
 
-def _annotations() -> Iterator[Annotation]:
-    for n in range(FEATURES):
-        part = ("train", "train", "train", "val", "test")[n // 4 % 5]
-        looks = {name: ("no", "yes")[_yes(n, a)] for a, name in enumerate(COLUMNS)}
-        segments = (Segment(16, 48, ACTIONS[n % 2]),)
-        split = {"person": part, "clip": part}
-        yield Annotation(f"video {n}", ACTIONS[n % 2], "", looks, segments, n // 2 % 2 == 1, split)
+def _annotation(data: str, n: int) -> Annotation:
+    """Of video n of a data set: 60 to train, 20 to validate, 20 to test."""
+    part = ("train", "train", "train", "val", "test")[n // 4 % 5]
+    about = Annotation(f"video {n}", split={"person": part, "clip": part})
+    action, strange = ACTIONS[n % 2], n // 2 % 2 == 1
+    if data == "vispr":
+        return replace(about, attributes=_looks(n, SUBSETS["1"]))
+    if data == "thumos14":
+        return replace(about, action=action, segments=(Segment(16, 48, action),))
+    if data == "ucf-crime":  # where an anomaly is, is told of test videos alone
+        spans = (Segment(16, 48, "Abuse"),) if strange else ()
+        known = part == "test" or not strange
+        return replace(
+            about, action="Abuse" if strange else "Normal", segments=spans if known else None, anomalous=strange
+        )
+    person = f"{part} {n % 4}"
+    if data == "casia-b":
+        return replace(about, person=person, attributes={"condition": "nm", "angle": "090"})
+    if data.startswith(("ntu", "toyota")):
+        return replace(
+            about, action=action, person=person, attributes={"perceived_gender": ("female", "male")[n // 2 % 2]}
+        )
+    return replace(about, action=action, attributes=_looks(n, COLUMNS) if data.startswith("vp-") else {})
+
+
+def _looks(n: int, names: Sequence[str]) -> dict[str, str]:
+    return {name: ("no", "yes")[_yes(n, a)] for a, name in enumerate(names)}

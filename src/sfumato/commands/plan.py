@@ -22,7 +22,9 @@ from sfumato.commands.estimate import (
     recognizer,
     splavu_estimate,
 )
-from sfumato.commands.published import FEATURES, Judgement, PublishedRecipe, folder_of, where_to_get
+from sfumato.commands.judge_latent import is_latent
+from sfumato.commands.latent_estimate import Store, latent_hours
+from sfumato.commands.published import FEATURES, Judgement, PublishedRecipe, data_label, folder_of, where_to_get
 from sfumato.methods import find_method
 from sfumato.recognizers import level_of
 from sfumato.training.options import load_options
@@ -30,18 +32,21 @@ from sfumato.training.options import load_options
 
 @dataclass(frozen=True)
 class Size:
-    """Of a data set as published: videos to train on, videos in all, actions."""
+    """Of a data set as published: videos to train on, videos in all, actions; and about how many clips a video makes."""
 
     train: int
     videos: int
     actions: int = 2
+    clips: int = 1
 
 
 SIZES = {
-    "ucf101": Size(9537, 13320, 101), "vp-ucf101": Size(9537, 13320, 101), "hmdb51": Size(3570, 5100, 51),
-    "vp-hmdb51": Size(3570, 5100, 51), "pa-hmdb51": Size(6251, 6766, 51), "vispr": Size(10_000, 22_167),
-    "p-hvu": Size(245_212, 261_224, 739), "celebv-hq": Size(21_400, 35_666, 8), "kinetics400": Size(246_534, 266_440, 400),
-    "toyota-smarthome": Size(16_115, 16_115, 31),
+    "ucf101": Size(9537, 13320, 101, 12), "vp-ucf101": Size(9537, 13320, 101, 12), "hmdb51": Size(3570, 5100, 51, 6),
+    "vp-hmdb51": Size(3570, 5100, 51, 6), "pa-hmdb51": Size(6251, 6766, 51), "vispr": Size(10_000, 22_167),
+    "p-hvu": Size(245_212, 261_224, 739), "celebv-hq": Size(21_400, 35_666, 8),
+    "kinetics400": Size(246_534, 266_440, 400, 18), "toyota-smarthome": Size(16_115, 16_115, 31, 15),
+    "thumos14": Size(200, 412, 20, 400), "ucf-crime": Size(1610, 1900, 14, 450), "casia-b": Size(8140, 13_640, 2, 6),
+    "ntu-bias-f": Size(2000, 10_000, 60, 6), "ntu-bias-m": Size(2000, 10_000, 60, 6),
 }  # fmt: skip
 GB = 1e9
 ATTRIBUTES = 7
@@ -73,7 +78,8 @@ def training_estimate(recipe: PublishedRecipe, gpu: str) -> Estimate:
     config: Any = load_options(find_method(recipe.method).config, settings=recipe.settings())
     action = recipe.data["action"]
     if recipe.method == "splavu":
-        return splavu_estimate(config, size_of(action).train, gpu)
+        used = [size_of(name) for name in recipe.data.values()]
+        return splavu_estimate(config, size_of(action).train, sum(size.videos * size.clips for size in used), gpu)
     if recipe.method == "laf":
         return laf_estimate(config, clip_of(action), size_of(action).train, gpu)
     privacy = recipe.data.get("privacy", "")
@@ -120,6 +126,8 @@ def show_plan(recipe: PublishedRecipe, root: Path, device: str) -> None:
     say(f"{recipe.name}: {recipe.paper}, {', '.join(dict.fromkeys(judge.published.table for judge in recipe.judge))}")
     if recipe.not_yet:
         say(f"cannot be run here yet: {recipe.not_yet}")
+    if recipe.bring:
+        say(f"to be brought: {recipe.bring}")
     _show_data(recipe, root)
     say("")
     trained = training_estimate(recipe, gpu) if recipe.method else None
@@ -128,20 +136,27 @@ def show_plan(recipe: PublishedRecipe, root: Path, device: str) -> None:
     largest = sum(trained.memory.values()) if trained else 0.0
     steps = [_training_step(recipe, trained)] if trained else []
     sat: set[Exam] = set()
+    sat_latent: set[tuple[str, str]] = set()
     for judge in recipe.judge:
         if judge.not_yet:
             steps.append(f"judge for {judge.published.table}: left out, {judge.not_yet}")
             continue
-        exams = exams_of(judge)
-        hours, held = _judged(judge, [exam for exam in exams if exam not in sat], trained, gpu)
-        hours *= 1 + (len(recipe.anonymizers) or 1)  # raw video is judged too
-        sat.update(exams)
-        networks += [exam.network for exam in exams]
+        if is_latent(judge.protocol):
+            assert trained is not None
+            hours, held = _judged_features(judge, sat_latent, trained, gpu)
+            about = judge.protocol
+        else:
+            exams = exams_of(judge)
+            hours, held = _judged(judge, [exam for exam in exams if exam not in sat], trained, gpu)
+            hours *= 1 + (len(recipe.anonymizers) or 1)  # raw video is judged too
+            sat.update(exams)
+            networks += [exam.network for exam in exams]
+            about = f"{judge.protocol}, {judge.epochs} epochs, {judge.views} views"
         total, largest = total + hours, max(largest, held)
-        where = " + ".join(name.partition(":")[0] for name in clips_of(judge))
-        about = f"{judge.protocol}, {judge.epochs} epochs, {judge.views} views"
+        where = " + ".join(data_label(name) for name in clips_of(judge))
         steps.append(
-            f"judge for {judge.published.table} on {where} ({about}): {_hours(hours)}, clips {held / GB:.1f} GB"
+            f"judge for {judge.published.table} on {where} ({about}): {_hours(hours)}, "
+            f"{'features' if is_latent(judge.protocol) else 'clips'} {held / GB:.1f} GB"
         )
     for number, step in enumerate(steps, 1):
         say(f"step {number}: {step}")
@@ -166,6 +181,15 @@ def _judged(judge: Judgement, exams: list[Exam], trained: Estimate | None, gpu: 
     return hours, 2 * sum(3.0 * clip_of(n).frames * clip_of(n).side ** 2 * number for n, number in clips.items())
 
 
+def _judged_features(judge: Judgement, sat: set[tuple[str, str]], trained: Estimate, gpu: str) -> tuple[float, float]:
+    """Hours of raw features and of f_A, none where another table has asked the same, and bytes of both."""
+    size = size_of(judge.data)
+    store = Store(size.train, size.videos, size.clips, size.actions)
+    again = (judge.protocol, judge.data) in sat
+    sat.add((judge.protocol, judge.data))
+    return 0.0 if again else latent_hours(judge.protocol, store, trained.networks[0], gpu), 2 * store.bytes()
+
+
 def _show_total(hours: float, memory: float, gpu: str) -> None:
     room = GPUS[gpu][1]
     say(
@@ -181,9 +205,8 @@ def _show_data(recipe: PublishedRecipe, root: Path) -> None:
     for name in recipe.data_names():
         folder = folder_of(name, root)
         there = folder.is_dir()
-        table.add_row(
-            name.partition(":")[0], str(folder), "yes" if there else "missing", "" if there else where_to_get(name)
-        )
+        source = "to be brought" if recipe.bring else where_to_get(name)
+        table.add_row(data_label(name), str(folder), "yes" if there else "missing", "" if there else source)
     out.print(table)
 
 

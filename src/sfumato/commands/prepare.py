@@ -129,6 +129,7 @@ def _into_shards(
         "actions": dataset.actions, "persons": dataset.persons, "phrases": dataset.phrases(),
         "labelled": {spec.name: spec.values for spec in dataset.labelled()},
         "attributes": [spec.name for spec in dataset.attributes], "mirror_safe": dataset.mirror_safe,
+        "several_actions": dataset.several_actions,
     }  # fmt: skip
     writer = ShardWriter(output, clips, labels, short_side=short_side, fps=fps, shards=shards)
     return writer.write(workers=workers, strict=strict, tell=tell, progress=show)

@@ -3,6 +3,7 @@
 paper = "SPAct"
 method = "spact"                       # or anonymizers = ["downsample:factor=2"], where nothing is trained
 not_yet = "why it cannot be run"       # only where that is so
+bring = "what nobody can make here"    # features of an encoder that is not here, say: who has them can run it
 
 [data]                                 # NAME:FOLDER?OPTIONS, folders under the data root
 action = "ucf101:ucf101?frames=16"
@@ -33,10 +34,12 @@ from sfumato.errors import SfumatoError
 from sfumato.registry import unknown_name
 from sfumato.training.options import read_toml
 
-RAW, TRAINED = "raw", "trained"
+RAW, TRAINED, CHANCE = "raw", "trained", "random chance"
 FEATURES = "features"
-# How the metrics of a judgement are called; of one attribute alone, its name follows: "cMAP face".
+# How the metrics of a judgement are called; of one attribute, or tags of one kind, its name follows: "cMAP face".
 METRICS = ("top-1", "cMAP", "F1", "macro-F1")
+# And of a judgement of features, besides.
+LATENT_METRICS = ("mAP", "AUC", "R@1", "R@5", "R@10", "gap")
 ROLES = ("action", "privacy", "detection", "anomaly")
 FOLDER = Path("recipes") / "published"
 
@@ -56,7 +59,10 @@ class Published:
 
 @dataclass(frozen=True)
 class Judgement:
-    """One judgement: the protocol's name, its data, and what `JudgeConfig` takes. not_yet: why nobody can do it here."""
+    """One judgement: the protocol's name, its data, and what `JudgeConfig` takes. not_yet: why nobody can do it here.
+
+    epochs: 0 is what the protocol holds for enough. attacks: of features, the one reading that was published.
+    """
 
     published: Published
     protocol: str = ""
@@ -66,7 +72,7 @@ class Judgement:
     frame_model: str = ""
     vlm: str = ""
     not_yet: str = ""
-    epochs: int = 20
+    epochs: int = 0
     views: int = 1
     seeds: int = 1
     attacks: tuple[str, ...] = ()
@@ -82,6 +88,7 @@ class PublishedRecipe:
     method: str = ""
     anonymizers: tuple[str, ...] = ()
     not_yet: str = ""
+    bring: str = ""
     data: dict[str, str] = field(default_factory=dict)
     config: dict[str, Any] = field(default_factory=dict)
     judge: tuple[Judgement, ...] = ()
@@ -218,6 +225,16 @@ def under(name: str, root: Path) -> str:
     return f"{kind}:{root / folder}{question}{options}"
 
 
+def data_label(name: str) -> str:
+    """What a data set is called in a table; features by what they are of.
+
+    >>> data_label("vp-ucf101:ucf101?split=1"), data_label("features:videomae-b/hmdb51")
+    ('vp-ucf101', 'hmdb51')
+    """
+    kind, _, rest = name.partition(":")
+    return rest.rpartition("/")[2] if kind == FEATURES else kind
+
+
 def folder_of(name: str, root: Path) -> Path:
     """The folder of a data set under `root`.
 
@@ -235,7 +252,7 @@ def where_to_get(name: str) -> str:
     """
     kind = name.partition(":")[0]
     if kind == FEATURES:
-        return "`sfumato features extract VIDEOS --encoder … --static 2`; the recipe's header has the command"
+        return "`sfumato features extract`: the recipe's header has the command"
     return LISTED[kind].get_from
 
 
@@ -248,7 +265,7 @@ def require_data(recipe: PublishedRecipe, root: Path) -> None:
     if missing:
         first = missing[0]
         more = f" (and {len(missing) - 1} more: --dry-run lists them)" if len(missing) > 1 else ""
-        raise SfumatoError(
-            f"{first.partition(':')[0]} is not there: no folder '{folder_of(first, root)}'{more}",
-            f"put the videos there, and the label files from {where_to_get(first)}",
-        )
+        get = f"put the videos there, and the label files from {where_to_get(first)}"
+        if first.startswith(f"{FEATURES}:"):
+            get = f"bring {recipe.bring}" if recipe.bring else f"make it by {where_to_get(first)}"
+        raise SfumatoError(f"{data_label(first)} is not there: no folder '{folder_of(first, root)}'{more}", get)

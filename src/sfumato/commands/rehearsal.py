@@ -64,7 +64,7 @@ def shrink_data(name: str) -> str:
     folder, _, query = rest.partition("?")
     if kind == FEATURES:
         return name
-    sizes = {"frames": str(FRAMES), "size": str(SIDE)}
+    sizes = {"frames": str(FRAMES), "size": str(SIDE), "least": str(2 * FRAMES)}
     options = {key: sizes.get(key, value) for key, value in parse_qsl(query)}
     return f"{kind}:{folder}?{urlencode(options)}"
 
@@ -75,6 +75,8 @@ def shrink_config(method: str, config: dict[str, Any], model: Callable[[str], st
     small = config | {key: value for key, value in SMALL.items() if key in known}
     if config.get("opponent_steps") == 0:
         small["opponent_steps"] = 0
+    if config.get("positives", "").startswith(">"):
+        small["positives"] = f">{FRAMES}"
     if "budget_models" in config:
         small["budget_models"] = "+".join(TINY[level_of(name.strip())] for name in config["budget_models"].split("+"))
     if config.get("restart_steps"):

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import tempfile
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,16 @@ from sfumato.anonymizers import load
 from sfumato.anonymizers.base import Anonymizer
 from sfumato.commands.console import err, monitored, out, say
 from sfumato.commands.judge import check_places, report_problems
+from sfumato.commands.judge_latent import is_latent, judge_latent
+from sfumato.commands.measured import Found, measure, measure_latent
 from sfumato.commands.plan import show_plan
 from sfumato.commands.published import (
+    CHANCE,
     RAW,
     TRAINED,
     Judgement,
     PublishedRecipe,
+    data_label,
     find_recipe,
     folder_of,
     read_published,
@@ -33,17 +37,20 @@ from sfumato.commands.rehearsal import rehearsed
 from sfumato.commands.train import train_method
 from sfumato.datasets import open_dataset
 from sfumato.errors import SfumatoError
+from sfumato.evaluation.latent import ALL
+from sfumato.evaluation.latent import PROTOCOLS as LATENT
 from sfumato.evaluation.protocols import PROTOCOLS
 from sfumato.evaluation.protocols.known import RAW as IDENTITY
 from sfumato.evaluation.protocols.known import JudgeConfig, Watch
 from sfumato.evaluation.provenance import commit, versions
-from sfumato.evaluation.result import AttackResult, Line, Result
+from sfumato.evaluation.result import Line, Result
 from sfumato.methods import find_method
 from sfumato.training.device import hardware, pick_device
 from sfumato.training.options import load_options
 from sfumato.writing import to_json, write_whole
 
 SCHEMA = "sfumato-reproduction/1"
+EPOCHS = 20  # of the judge's networks, where a recipe says nothing
 SMOKE = "a rehearsal on generated files, with tiny networks and two steps: no number of it means anything"
 
 
@@ -66,16 +73,6 @@ class Compared:
     high: float = math.nan
     ours_raw: float = math.nan
     chance: float = math.nan
-
-
-@dataclass(frozen=True)
-class Found:
-    """A metric of one line of a judgement, as shares of 1."""
-
-    value: float
-    chance: float
-    low: float = math.nan
-    high: float = math.nan
 
 
 def reproduce(
@@ -121,14 +118,26 @@ def _rehearse(recipe: PublishedRecipe, place: Path) -> list[Compared]:
 def run_recipe(recipe: PublishedRecipe, root: Path, folder: Path, device: str, *, tiny: bool = False) -> list[Compared]:
     """Train where there is something to train, judge, compare. Finished trainings are found in `folder` and not repeated."""
     trained = _train(recipe, root, folder, device) if recipe.method else None
+    names = [TRAINED] if trained else list(recipe.anonymizers)
     compared = []
+    # Several tables may print the same judgement.
+    judged: dict[tuple[str, str, int, int], Result] = {}
     for judge in recipe.judge:
         if judge.not_yet:
             say(f"{judge.published.table}: not judged, {judge.not_yet}", console=err)
             compared += compare(judge, None)
-            continue
-        anonymizers = {TRAINED: load(str(trained))} if trained else {name: load(name) for name in recipe.anonymizers}
-        compared += compare(judge, judge_recipe(judge, anonymizers, root, folder, device, tiny=tiny), list(anonymizers))
+        elif is_latent(judge.protocol):
+            assert trained is not None  # what else would make of features something else
+            key = judge.protocol, judge.data, judge.epochs, judge.seeds
+            if key not in judged:
+                judged[key] = judge_latent(
+                    [str(trained)], under(judge.data, root), protocol=judge.protocol, seeds=judge.seeds,
+                    models="tiny" if tiny else "standard", epochs=judge.epochs or None, device=pick_device(device),
+                )  # fmt: skip
+            compared += compare(judge, judged[key], names)
+        else:
+            anonymizers = [load(str(trained))] if trained else [load(name) for name in names]
+            compared += compare(judge, judge_recipe(judge, anonymizers, root, folder, device, tiny=tiny), names)
     return compared
 
 
@@ -155,9 +164,9 @@ def _train(recipe: PublishedRecipe, root: Path, folder: Path, device: str) -> Pa
 
 
 def judge_recipe(
-    judge: Judgement, anonymizers: dict[str, Anonymizer], root: Path, folder: Path, device: str, *, tiny: bool = False
+    judge: Judgement, anonymizers: Sequence[Anonymizer], root: Path, folder: Path, device: str, *, tiny: bool = False
 ) -> Result:
-    """One judgement: raw video first, then the anonymizers in their order."""
+    """One judgement of videos: raw first, then the anonymizers in their order."""
     where = pick_device(device)
     names = [under(name, root) for name in (judge.data, judge.privacy_data) if name]
     datasets = [open_dataset(name) for name in names]
@@ -165,7 +174,7 @@ def judge_recipe(
         report_problems(dataset)
     config = JudgeConfig(
         models="tiny" if tiny else "standard", video_model=judge.video_model, frame_model=judge.frame_model,
-        epochs=judge.epochs, seeds=judge.seeds, views=judge.views, attacks=judge.attacks, vlm=judge.vlm,
+        epochs=judge.epochs or EPOCHS, seeds=judge.seeds, views=judge.views, attacks=judge.attacks, vlm=judge.vlm,
         prompts=judge.prompts,
     )  # fmt: skip
     make = PROTOCOLS.find(judge.protocol).make
@@ -174,7 +183,7 @@ def judge_recipe(
     with monitored() as monitor:
         watch = Watch(monitor.total, monitor.done, monitor.status)
         protocol = make(datasets[0], config, device=where, folder=kept, watch=watch, **more)
-        return protocol.judge(list(anonymizers.values()), load(IDENTITY))
+        return protocol.judge(anonymizers, load(IDENTITY))
 
 
 def compare(judge: Judgement, result: Result | None, names: list[str] | None = None) -> list[Compared]:
@@ -185,18 +194,29 @@ def compare(judge: Judgement, result: Result | None, names: list[str] | None = N
     for row, numbers in published.rows.items():
         for metric, paper in numbers.items():
             told = Compared(
-                published.table, " + ".join(n.partition(":")[0] for n in (judge.data, judge.privacy_data) if n),
+                published.table, " + ".join(data_label(n) for n in (judge.data, judge.privacy_data) if n),
                 _asked(judge, metric), row, metric, paper, published.rows.get(RAW, {}).get(metric, math.nan),
             )  # fmt: skip
-            if row in lines:
-                unit = 1.0 if metric in published.shares or _is_f1(metric) else 100.0
-                found, raw = measure(metric, lines[row]), measure(metric, lines[RAW])
-                told = replace(
-                    told, ours=unit * found.value, low=unit * found.low, high=unit * found.high,
-                    ours_raw=unit * raw.value, chance=unit * found.chance,
-                )  # fmt: skip
+            if row in lines or (row == CHANCE and lines):
+                told = _beside(told, judge, lines)
             compared.append(told)
     return compared
+
+
+def _beside(told: Compared, judge: Judgement, lines: Mapping[str, Line]) -> Compared:
+    """The published number with ours."""
+
+    def find(row: str) -> Found:
+        latent = is_latent(judge.protocol)
+        return measure_latent(told.metric, lines[row], judge) if latent else measure(told.metric, lines[row])
+
+    unit = 1.0 if told.metric in judge.published.shares or _is_f1(told.metric) else 100.0
+    raw = find(RAW)
+    found = Found(raw.chance, raw.chance) if told.row == CHANCE else find(told.row)
+    return replace(
+        told, ours=unit * found.value, low=unit * found.low, high=unit * found.high, ours_raw=unit * raw.value,
+        chance=unit * found.chance,
+    )  # fmt: skip
 
 
 def _is_f1(metric: str) -> bool:
@@ -205,47 +225,15 @@ def _is_f1(metric: str) -> bool:
 
 
 def _asked(judge: Judgement, metric: str) -> str:
-    """The name of the network that a metric is about."""
-    if metric == "top-1":
+    """Who is asked about a metric."""
+    if is_latent(judge.protocol):
+        return (
+            "".join(judge.attacks[:1]).removeprefix("attributes-")
+            or LATENT[judge.protocol.removeprefix(f"{ALL}-")].models
+        )
+    if metric in ("top-1", "cMAP action"):
         return judge.vlm or judge.video_model
     return judge.video_model if judge.attacks and judge.attacks[0].endswith("video") else judge.frame_model
-
-
-def measure(metric: str, line: Line) -> Found:
-    """What a line of a judgement says about a metric ("top-1", "cMAP", "F1", "macro-F1", "cMAP face"), and what chance gives.
-
-    F1's chance is that of a fair coin. Of several attackers the first that attacks attributes is asked.
-    """
-    if metric == "top-1":
-        return Found(line.utility.value, line.utility.chance, line.utility.low, line.utility.high)
-    attack = next((attack for attack in line.attacks if attack.target == "attributes"), None)
-    kind, _, attribute = metric.partition(" ")
-    if attack is None or kind not in _OF_ATTRIBUTES:
-        raise SfumatoError(f"the judge does not measure '{metric}'", "use top-1, cMAP, F1 or macro-F1")
-    if kind == "cMAP" and not attribute:
-        return Found(attack.score.value, attack.score.chance, attack.score.low, attack.score.high)
-    return _OF_ATTRIBUTES[kind](attack, attribute)
-
-
-def _mean(attack: AttackResult, attribute: str, of: Callable[[Any], tuple[float, float]]) -> Found:
-    asked = [score for score in attack.attributes if attribute in ("", score.name)]
-    if not asked:
-        raise SfumatoError(f"the judged data has no attribute '{attribute}'", "mend the recipe")
-    pairs = [of(score) for score in asked]
-    values, chances = ([v for v in column if not math.isnan(v)] for column in zip(*pairs, strict=True))
-    return Found(*(sum(each) / len(each) if each else math.nan for each in (values, chances)))
-
-
-def _coin_macro(share: float) -> float:
-    """The macro F1 of a fair coin where `share` of the answers is yes."""
-    return (share / (share + 0.5) + (1 - share) / (1.5 - share)) / 2
-
-
-_OF_ATTRIBUTES: dict[str, Callable[[AttackResult, str], Found]] = {
-    "cMAP": lambda attack, name: _mean(attack, name, lambda s: (s.ap.value, s.ap.chance)),
-    "F1": lambda attack, name: _mean(attack, name, lambda s: (s.f1, s.coin_f1)),
-    "macro-F1": lambda attack, name: _mean(attack, name, lambda s: (s.macro_f1, _coin_macro(s.ap.chance))),
-}
 
 
 def show(recipe: PublishedRecipe, compared: list[Compared], smoke: bool) -> None:

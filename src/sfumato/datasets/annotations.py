@@ -86,16 +86,20 @@ def annotate_items(dataset: VideoDataset, indices: Tensor, names: Mapping[int, s
     >>> annotate_items(open_dataset("theatre:small"), torch.tensor([0]), {0: "a"})["a"].action  # doctest: +SKIP
     'sit down'
     """
-    labels = dataset.labels(indices)
+    others = [spec.name for spec in dataset.labelled()]
+    # Where nothing is private, what else is labelled: in which clothes somebody walks is not, and who asks must know it.
+    told = dataset if dataset.attributes or not others else dataset.about(others)
+    labels = told.labels(indices)
     by: tuple[SplitBy, ...] = get_args(SplitBy)
     place = {kind: {int(i): part for part in PARTS for i in dataset.split(part, kind)} for kind in by}
     found = {}
     for row, index in enumerate(indices.tolist()):
         action, person = int(labels.action[row]), int(labels.person[row])
-        values = zip(dataset.attributes, labels.attributes[row].tolist(), strict=True)
+        values = zip(told.attributes, labels.attributes[row].tolist(), strict=True)
+        course = dataset.course(index)
         found[names[index]] = Annotation(
             names[index], dataset.actions[action] if action >= 0 else "", dataset.persons[person] if person >= 0 else "",
-            {spec.name: spec.values[value] for spec, value in values if value >= 0},
+            {spec.name: spec.values[value] for spec, value in values if value >= 0}, course.segments, course.anomalous,
             split={kind: parts[index] for kind, parts in place.items() if index in parts},
         )  # fmt: skip
     return found

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
-from sfumato.datasets.sample import AttributeSpec, Sample
+from sfumato.datasets.sample import AttributeSpec, Sample, Segment
 from sfumato.errors import SfumatoError
 
 Part = Literal["train", "val", "test"]
@@ -32,11 +32,22 @@ class ClipShape:
 
 @dataclass
 class Labels:
-    """What is known about N clips: action and person (N,), attributes (N, A); int64, -1: unknown."""
+    """What is known about N clips: action and person (N,), attributes (N, A); int64, -1: unknown.
+
+    actions: where a clip may show several, (N, number of actions) in {0, 1}; `action` is unknown then.
+    """
 
     action: Tensor
     person: Tensor
     attributes: Tensor
+    actions: Tensor | None = None
+
+
+class Course(NamedTuple):
+    """What happens in a whole video: segments of its frames, and whether it holds an anomaly; None where nobody told."""
+
+    segments: tuple[Segment, ...] | None = None
+    anomalous: bool | None = None
 
 
 @dataclass
@@ -58,6 +69,12 @@ class VideoDataset(ABC):
     shape: ClipShape
     # Whether a mirrored clip still means the same: not so where left and right matter, as in sign language.
     mirror_safe: bool
+    # Whether a clip may show several of `actions` at once: its labels then say so of each.
+    several_actions: bool = False
+    # Whether a clip is cut out of a longer video, whose frames are to be had by `frames`.
+    from_videos: bool = False
+    # Every how many frames of the video a clip has; None: they are spread over all of it, or there are no others.
+    frame_step: int | None = None
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -107,6 +124,14 @@ class VideoDataset(ABC):
 
         A data set whose clips are exactly one window long gives one view, whatever is asked.
         """
+
+    def frames(self, index: int) -> Iterator[Tensor]:
+        """All frames of the video that a clip was cut out of, uint8 (3, H, W) each, in the size of the clips."""
+        raise TypeError(f"the clips of {self.name} are all there is")
+
+    def course(self, index: int) -> Course:
+        """What is known about the whole video of a clip."""
+        return Course()
 
     def times(self, indices: Tensor) -> Tensor:
         """The number in its source video of every frame of those clips (one view each), (N, T) int64."""

@@ -86,6 +86,12 @@ class CASIABDataset(ListedDataset):
         clips = [read_picture(pictures[i], self.sampling.size) for i in frames.flatten().tolist()]
         return torch.stack(clips).view(views, self.sampling.frames, *clips[0].shape)
 
+    def frames(self, index: int) -> Iterator[Tensor]:
+        path = self.rows[index].path
+        if not path.is_dir():
+            return super().frames(index)
+        return (read_picture(picture, self.sampling.size) for picture in pictures_in(path))
+
 
 def _walks(place: Place) -> Iterator[tuple[str, Path]]:
     """The name and the path, below the root, of every video, and then of every folder of pictures."""

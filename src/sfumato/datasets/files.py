@@ -19,6 +19,8 @@ from sfumato.datasets.sample import AttributeSpec, Sample, Segment
 from sfumato.errors import SfumatoError
 from sfumato.video import clip_indices, count_frames, probe, read_frames
 
+ACTION_TAG = "action/"  # how the tag of an action begins, where a video has several
+
 
 class Tags(Mapping[str, str]):
     """Of a vocabulary, "yes" for those names that a video has and "no" for all others: thousands of names cost nothing.
@@ -84,9 +86,12 @@ def automatic_split(key: str) -> Part:
 
 
 def label_rows(
-    rows: Sequence[Row], actions: Sequence[str], persons: Sequence[str], attributes: Sequence[AttributeSpec]
-) -> Labels:
+    rows: Sequence[Row], actions: Sequence[str], persons: Sequence[str], attributes: Sequence[AttributeSpec],
+    several: bool = False,
+) -> Labels:  # fmt: skip
     """What those rows say, as indices into the names given; -1 where they say nothing.
+
+    several: a row has actions among its tags.
 
     >>> label_rows([Row(Path("a.mp4"), "line 2", "wave")], ["bow", "wave"], [], []).action
     tensor([1])
@@ -106,12 +111,32 @@ def label_rows(
         torch.tensor([action.get(row.action, -1) for row in rows], dtype=torch.int64),
         torch.tensor([person.get(row.person, -1) for row in rows], dtype=torch.int64),
         values,
+        _shown(rows, action) if several else None,
     )
+
+
+def _shown(rows: Sequence[Row], place: Mapping[str, int]) -> Tensor:
+    """Which of the actions each row's tags name, (N, actions) in {0, 1}."""
+    found = torch.zeros(len(rows), len(place), dtype=torch.int64)
+    for n, row in enumerate(rows):
+        found[n, [place[name] for name in tagged_actions(row) if name in place]] = 1
+    return found
+
+
+def tagged_actions(row: Row) -> frozenset[str]:
+    """The actions among a row's tags.
+
+    >>> tagged_actions(Row(Path("a.mp4"), "line 2", "", attributes=Tags(("action/dive", "ball"), {"action/dive", "ball"})))
+    frozenset({'dive'})
+    """
+    tags = row.attributes.yes if isinstance(row.attributes, Tags) else ()
+    return frozenset(tag.removeprefix(ACTION_TAG) for tag in tags if tag.startswith(ACTION_TAG))
 
 
 class FileDataset(VideoDataset):
     """Rows of files as a data set. Bad rows are left out and listed in `problems`; `strict` stops at the first."""
 
+    from_videos = True
     mirror_safe = False  # nobody knows what left and right mean in somebody's own videos
     split_advice = "mark some rows '{part}' in the column split_{by}"
 
@@ -121,7 +146,7 @@ class FileDataset(VideoDataset):
     ) -> None:  # fmt: skip
         self.name, self.sampling, self.problems, self.strict = name, sampling, problems, strict
         self.summary = f"{len(rows)} video files"
-        self.shape = ClipShape(sampling.frames, sampling.size, sampling.size)
+        self.shape, self.frame_step = ClipShape(sampling.frames, sampling.size, sampling.size), sampling.skip
         self.rows = self._usable(rows, strict)
         if not self.rows:
             first = f" (first: {problems[0]})" if problems else ""
@@ -190,7 +215,7 @@ class FileDataset(VideoDataset):
 
     def labels(self, indices: Tensor) -> Labels:
         rows = [self.rows[i] for i in indices.tolist()]
-        return label_rows(rows, self.actions, self.persons, self.attributes)
+        return label_rows(rows, self.actions, self.persons, self.attributes, self.several_actions)
 
     def labelled(self) -> tuple[AttributeSpec, ...]:
         return tuple(self._labelled.values())
@@ -234,6 +259,15 @@ class FileDataset(VideoDataset):
                     progress(n + 1, len(indices))
         return Clips(pixels, None)
 
+    def frames(self, index: int) -> Iterator[Tensor]:
+        row, size = self.rows[index], self.sampling.size
+
+        def note(damage: str) -> None:
+            self.problems.append(f"{row.where}: {damage}")
+
+        for picture in read_frames(row.path, size=(size, size), strict=self.strict, warn=note):
+            yield torch.from_numpy(picture).permute(2, 0, 1)
+
     def recordings(self, indices: Tensor) -> Tensor:
         first: dict[str, int] = {}
         every = [first.setdefault(row.group, i) if row.group else i for i, row in enumerate(self.rows)]
@@ -257,6 +291,7 @@ class FileDataset(VideoDataset):
         return Sample(
             self._clip(row, 1)[0], int(labels.action), int(labels.person), str(row.path), named,
             segments=row.segments, anomalies=row.anomalies,
+            actions=() if labels.actions is None else tuple(labels.actions[0].nonzero()[:, 0].tolist()),
         )  # fmt: skip
 
 

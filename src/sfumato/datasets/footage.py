@@ -114,6 +114,8 @@ class Recordings(FileDataset):
     ('friday.mp4', 'monday.mp4')
     """
 
+    from_videos = False  # of a recording's frames each piece has some
+
     def __init__(
         self, root: Path, files: Sequence[Path], sampling: Sampling, groups: Mapping[Path, str] | None = None
     ) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sfumato.datasets.base import Part, Progress
-from sfumato.datasets.files import Row
+from sfumato.datasets.files import Row, tagged_actions
 from sfumato.datasets.listed import Annotations, ListedDataset
 from sfumato.errors import SfumatoError
 
@@ -121,13 +121,24 @@ def _readable(
 def _count(what: str, rows: Sequence[Row]) -> int:
     if what == "videos":
         return len(rows)
-    if what in ("actions", "persons"):
-        return len({row.action if what == "actions" else row.person for row in rows} - {""})
+    if what == "actions":
+        return len({action for row in rows for action in shown(row)})
+    if what == "persons":
+        return len({row.person for row in rows} - {""})
     parts = what.split(" + ")
     return sum(row.split["person"] in parts for row in rows)
 
 
+def shown(row: Row) -> set[str]:
+    """The action of a row, or all that its tags name.
+
+    >>> shown(Row(Path("a.mp4"), "line 2", "wave"))
+    {'wave'}
+    """
+    return {row.action} if row.action else set(tagged_actions(row))
+
+
 def _balance(told: Annotations, rows: Sequence[Row]) -> dict[str, dict[str, int]]:
     parts: tuple[Part, ...] = ("train", "val", "test")
-    clips = Counter((row.split["person"], row.action) for row in rows)
+    clips = Counter((row.split["person"], action) for row in rows for action in shown(row))
     return {part: {action: clips[part, action] for action in told.actions} for part in parts}

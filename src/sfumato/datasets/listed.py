@@ -2,7 +2,8 @@
 
 A data set is a class with the method `annotations`, which reads the set's own label files into Rows and opens no video.
 Everything else is here: where the files lie, what is missing, the validation part, one folder that nothing may leave.
-Options follow a question mark, as in `ucf101:PATH?split=2&frames=16&size=112&skip=2&annotations=FOLDER`.
+Options follow a question mark, as in `ucf101:PATH?split=2&frames=16&size=112&skip=2&annotations=FOLDER`; `least=80` leaves out
+videos of fewer frames.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from pathlib import Path
 from sfumato.datasets.base import SplitBy
 from sfumato.datasets.files import FileDataset, Row, Tags
 from sfumato.datasets.intact import cut_short
-from sfumato.datasets.manifest import parse_options, sampling_of
+from sfumato.datasets.manifest import parse_options, sampling_of, whole_number
 from sfumato.datasets.sample import AttributeSpec, Segment
 from sfumato.errors import SfumatoError
 from sfumato.video.decode import SUFFIXES
 
-OPTIONS = ("annotations", "frames", "size", "skip")
+OPTIONS = ("annotations", "frames", "size", "skip", "least")
 VALIDATION_SHARE = 0.1
 
 
@@ -150,6 +151,7 @@ class ListedDataset(FileDataset):
 
     def __init__(self, source: str, *, strict: bool = False) -> None:
         self.place = self.at(source)
+        self.least = whole_number({"least": "1"} | self.place.options, "least")
         self.told = self.annotations(self.place)
         linked = [path for path in self.place.media.outside if path.is_dir()]
         problems = [f"'{path}' leads out of the data root: give the folder that it leads to" for path in linked]
@@ -205,7 +207,10 @@ class ListedDataset(FileDataset):
         super().look_into(row)
 
     def _too_short(self, row: Row) -> SfumatoError | None:
-        return None  # the papers start a short video again from its beginning, so that all of them count
+        # The papers start a short video again from its beginning, so that all of them count, unless somebody asks.
+        if row.frames >= self.least:
+            return None
+        return SfumatoError(f"'{row.path.name}' has {row.frames} frames, fewer than least={self.least}")
 
     def _values(self, row: Row) -> object:
         # Of thousands of tags a video has a few; which ones are asked about is in the whole fingerprint.

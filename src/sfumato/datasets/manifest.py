@@ -52,15 +52,18 @@ def parse_options(text: str, known: tuple[str, ...] = _OPTIONS) -> tuple[str, di
 
 def sampling_of(options: dict[str, str]) -> Sampling:
     """frames, size and skip as positive whole numbers."""
-    numbers = {}
-    for name in ("frames", "size", "skip"):
-        if name in options:
-            if not options[name].isdecimal() or int(options[name]) < 1:
-                raise SfumatoError(
-                    f"{name} = '{options[name]}' is not a positive whole number", f"write e.g. {name}=16"
-                )
-            numbers[name] = int(options[name])
-    return Sampling(**numbers)
+    return Sampling(**{name: whole_number(options, name) for name in ("frames", "size", "skip") if name in options})
+
+
+def whole_number(options: dict[str, str], name: str) -> int:
+    """The positive whole number that an option is.
+
+    >>> whole_number({"least": "80"}, "least")
+    80
+    """
+    if not options[name].isdecimal() or int(options[name]) < 1:
+        raise SfumatoError(f"{name} = '{options[name]}' is not a positive whole number", f"write e.g. {name}=16")
+    return int(options[name])
 
 
 class ManifestDataset(FileDataset):

@@ -2,20 +2,22 @@
 
 Under PATH: videos in any folders, named as those of Kinetics, and HVU_Train_V1.0.csv, HVU_Val_V1.0.csv (columns Tags, joined by
 `|`, youtube_id, time_start, time_end) and HVU_Tags_Categories_V1.0.csv (Tag, Category). HVU's validation list is the test part.
-A video has many actions, so that there is no single one: every tag is a yes or no, `action/…`, `object/…`, `scene/…`, and
-the objects and scenes are private. SPAct says of its choice of videos only that they have all three; so it is done here.
+A video shows several actions. Every tag is a yes or no, `action/…`, `object/…`, `scene/…`, and the objects and scenes are
+private (`?private=object`, `?private=scene`: only those). SPAct says of its choice of videos only that they have all three; so it
+is done here.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from sfumato.datasets.files import Row, Tags
+from sfumato.datasets.files import ACTION_TAG, Row, Tags
 from sfumato.datasets.kinetics400 import read_table, seconds
 from sfumato.datasets.listed import Annotations, ListedDataset, Place, both, hold_out
 from sfumato.datasets.sample import AttributeSpec
 
 KINDS = ("action", "object", "scene")
+PRIVATE = {"all": ("object", "scene"), "object": ("object",), "scene": ("scene",)}
 _LISTS = {
     "train": ("HVU_Train_V1.0.csv", "hvu_train.csv"),
     "test": ("HVU_Val_V1.0.csv", "hvu_val.csv"),
@@ -33,9 +35,12 @@ class PHVUDataset(ListedDataset):
     kind = "p-hvu"
     described = "YouTube clips with many actions, objects and scenes each (SPAct, of HVU)"
     get_from = "github.com/holistic-video-understanding/HVU-Dataset"
+    options = ("private",)
+    several_actions = True
 
     @classmethod
     def annotations(cls, place: Place) -> Annotations:
+        asked = PRIVATE[place.choice("private", tuple(PRIVATE))]
         full = {}  # a tag's own name to the one with its kind in front
         for _, line in read_table(place, _CATEGORIES, ("Tag", "Category")):
             if line["Category"].lower() in KINDS:
@@ -51,9 +56,10 @@ class PHVUDataset(ListedDataset):
                     path = Path(f"{video}_{times}.mp4")
                     rows.append(Row(path, where, "", attributes=Tags(names, has), split=both(part), group=video))
         hold_out(rows)
-        private = tuple(name for name in names if not name.startswith("action/"))
-        published = {"videos": 261_224, "train + val": 245_212, "test": 16_012}
-        return Annotations(rows, (), tuple(AttributeSpec(n) for n in names), private, published)
+        actions = tuple(name.removeprefix(ACTION_TAG) for name in names if name.startswith(ACTION_TAG))
+        private = tuple(name for name in names if name.partition("/")[0] in asked)
+        published = {"videos": 261_224, "train + val": 245_212, "test": 16_012, "actions": 739}
+        return Annotations(rows, actions, tuple(AttributeSpec(n) for n in names), private, published)
 
     @classmethod
     def names(cls, row: Row) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ class PictureDataset(ListedDataset):
     """Listed pictures as clips of one frame, or as static clips of as many as are asked for."""
 
     suffixes = SUFFIXES
+    from_videos = False
 
     @classmethod
     def at(cls, source: str) -> Place:

@@ -40,7 +40,8 @@ class Segment:
 class Sample:
     """One clip with everything that is known about it.
 
-    clip: uint8 (T, C, H, W), RGB. `action` and `person` index the data set's own lists (-1: not labelled).
+    clip: uint8 (T, C, H, W), RGB. `action` and `person` index the data set's own lists (-1: not labelled); where a clip
+    may show several actions they are in `actions`.
     `attributes` maps a name to the index of its value. `people`: uint8 (T, 1, H, W), 1 where a person is, if known.
     """
 
@@ -53,3 +54,4 @@ class Sample:
     caption: str = ""
     segments: tuple[Segment, ...] = ()
     anomalies: tuple[Segment, ...] = ()
+    actions: tuple[int, ...] = ()

@@ -15,7 +15,7 @@ import io
 import json
 import re
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,7 @@ from torch.nn import functional as F
 
 from sfumato.datasets.base import Clips, ClipShape, Labels, Part, Progress, SplitBy, VideoDataset
 from sfumato.datasets.decoding import cores
+from sfumato.datasets.files import ACTION_TAG
 from sfumato.datasets.manifest import parse_options, sampling_of
 from sfumato.datasets.sample import AttributeSpec, Sample
 from sfumato.errors import SfumatoError
@@ -35,6 +36,7 @@ from sfumato.video import clip_indices
 
 VERSION = 1
 INDEX = "index.json"
+AT_ONCE = 16  # pictures, where all of a video are read one after another
 # What index.json says of the labels: their names in order, how actions read in a sentence, which attributes are private.
 NAMED = ("actions", "persons", "phrases", "labelled", "attributes", "mirror_safe")
 _MEMBER = re.compile(r"(\d+)\.json")
@@ -69,11 +71,14 @@ class ShardDataset(VideoDataset):
     ('ApplyEyeMakeup', 'ApplyLipstick', …)
     """
 
+    from_videos = True
+
     def __init__(self, source: str, *, strict: bool = False) -> None:
         path, options = parse_options(source, ("frames", "size", "skip", "rank", "world"))
         self.name, self.sampling, self.folder = f"shards:{source}", sampling_of(options), Path(path)
         self.index = read_index(self.folder)
         self.shape = ClipShape(self.sampling.frames, self.sampling.size, self.sampling.size)
+        self.frame_step = self.sampling.skip
         if self.sampling.size > self.index["settings"]["short_side"]:
             raise SfumatoError(
                 f"'{path}' holds pictures of short side {self.index['settings']['short_side']}, not {self.sampling.size}",
@@ -83,7 +88,7 @@ class ShardDataset(VideoDataset):
         self.actions, self.persons, self._phrases = (tuple(named[k]) for k in ("actions", "persons", "phrases"))
         specs = {name: AttributeSpec(name, tuple(values)) for name, values in named["labelled"].items()}
         self._labelled, self.attributes = tuple(specs.values()), tuple(specs[name] for name in named["attributes"])
-        self.mirror_safe = named["mirror_safe"]
+        self.mirror_safe, self.several_actions = named["mirror_safe"], named.get("several_actions", False)
         self.shards = share_of(len(self.index["shards"]), *_place(options))
         self._checked: set[int] = set()
         self.packed = [clip for shard in self.shards for clip in self._clips_of(shard)]
@@ -103,12 +108,17 @@ class ShardDataset(VideoDataset):
     def labels(self, indices: Tensor) -> Labels:
         clips = [self.packed[i] for i in indices.tolist()]
         columns = [self._labelled.index(spec) for spec in self.attributes]
-        values = [[clip.attributes.get(column, 0) for column in columns] for clip in clips]
         return Labels(
             torch.tensor([clip.action for clip in clips], dtype=torch.int64),
             torch.tensor([clip.person for clip in clips], dtype=torch.int64),
-            torch.tensor(values, dtype=torch.int64).view(len(clips), len(columns)),
+            _answers(clips, columns),
+            _answers(clips, self._tags_of_actions()) if self.several_actions else None,
         )
+
+    def _tags_of_actions(self) -> list[int]:
+        """Where among the labels those of the actions are, where a clip shows several."""
+        place = {spec.name: column for column, spec in enumerate(self._labelled)}
+        return [place[ACTION_TAG + action] for action in self.actions]
 
     def phrases(self) -> tuple[str, ...]:
         return self._phrases
@@ -138,6 +148,12 @@ class ShardDataset(VideoDataset):
                     progress(n + 1, len(wanted))
         return Clips(pixels, None)
 
+    def frames(self, index: int) -> Iterator[Tensor]:
+        clip = self.packed[index]
+        self._check(clip.shard)
+        for some in torch.arange(clip.frames).split(AT_ONCE):
+            yield from self._shown(clip, some)
+
     def fingerprint(self) -> str:
         contents = [self.index["shards"][shard]["sha256"] for shard in self.shards]
         about = (self.sampling, contents, self.index["labels"], [spec.name for spec in self.attributes])
@@ -156,16 +172,21 @@ class ShardDataset(VideoDataset):
 
     def _read(self, clip: PackedClip, views: int) -> Tensor:
         """uint8 (views, T, 3, H, W)."""
-        s = self.sampling
+        wanted = self._frames_of(clip, views)
+        pixels = self._shown(clip, wanted.flatten())
+        return pixels.view(*wanted.shape, *pixels.shape[1:])
+
+    def _shown(self, clip: PackedClip, numbers: Tensor) -> Tensor:
+        """Those frames (n,) of a video, uint8 (n, 3, H, W)."""
+        size = self.sampling.size
         about, pictures = self._about(clip), []
         with self._path(clip.shard).open("rb") as file:
-            for number in self._frames_of(clip, views).flatten().tolist():
+            for number in numbers.tolist():
                 start, end = about["frames"][number : number + 2]
                 file.seek(clip.pixels[0] + start)
                 pictures.append(_picture(file.read(end - start), about))
         whole = torch.from_numpy(np.stack(pictures)).permute(0, 3, 1, 2)
-        small = F.interpolate(whole, (s.size, s.size), mode="bilinear", antialias=True)
-        return small.contiguous().view(views, s.frames, 3, s.size, s.size)
+        return F.interpolate(whole, (size, size), mode="bilinear", antialias=True).contiguous()
 
     def _about(self, clip: PackedClip) -> dict[str, Any]:
         """What the shard says about a clip; read anew, since the places of all frames of all clips fill the memory."""
@@ -197,6 +218,12 @@ class ShardDataset(VideoDataset):
         if sha256_of(self._path(shard)) != self.index["shards"][shard]["sha256"]:
             raise SfumatoError(f"'{self._path(shard)}' is damaged (it has another checksum)", _AGAIN)
         self._checked.add(shard)
+
+
+def _answers(clips: Sequence[PackedClip], columns: Sequence[int]) -> Tensor:
+    """What those clips say in those columns, (N, columns)."""
+    values = [[clip.attributes.get(column, 0) for column in columns] for clip in clips]
+    return torch.tensor(values, dtype=torch.int64).view(len(clips), len(columns))
 
 
 def share_of(shards: int, rank: int, world: int) -> list[int]:

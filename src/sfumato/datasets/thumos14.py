@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sfumato.datasets.base import Course
 from sfumato.datasets.files import Row
 from sfumato.datasets.listed import Annotations, ListedDataset, Place, both, hold_out, within
 from sfumato.datasets.sample import Segment
@@ -56,6 +57,9 @@ class THUMOS14Dataset(ListedDataset):
                 Segment(round(s.start * row.rate), round(s.end * row.rate), s.label) for s in spans[row.path.stem]
             ]
             row.segments = within(frames, row.frames)
+
+    def course(self, index: int) -> Course:
+        return Course(self.rows[index].segments)
 
     @classmethod
     def annotations(cls, place: Place) -> Annotations:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sfumato.datasets.base import Course
 from sfumato.datasets.files import Row
 from sfumato.datasets.listed import Annotations, ListedDataset, Place, both, hold_out, within
 from sfumato.datasets.sample import Segment
@@ -38,6 +39,12 @@ class UCFCrimeDataset(ListedDataset):
         super().__init__(source, strict=strict)
         for row in self.rows:
             row.anomalies = within(row.anomalies, row.frames)
+
+    def course(self, index: int) -> Course:
+        row = self.rows[index]
+        # Of a training video with an anomaly nobody told where it is.
+        told = row.anomalies or row.action == NORMAL
+        return Course(row.anomalies if told else None, row.action != NORMAL)
 
     @classmethod
     def annotations(cls, place: Place) -> Annotations:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import compress
 
 import torch
+from torch import Tensor
 
-from sfumato.datasets.base import ClipShape, Part, SplitBy, VideoDataset
+from sfumato.datasets.base import ClipShape, Labels, Part, SplitBy, VideoDataset
 from sfumato.errors import SfumatoError
 from sfumato.evaluation.exam import Exam, truth
 from sfumato.evaluation.metrics import MIN_GROUPS
 from sfumato.recognizers import make_recognizer
+
+_CHUNK = 4096  # clips whose labels are looked at together: of thousands of tags all would fill the memory
 
 
 def missing(exam: Exam, dataset: VideoDataset) -> str:
@@ -23,9 +28,43 @@ def missing(exam: Exam, dataset: VideoDataset) -> str:
     if exam.recognizer and not _takes(exam.recognizer, dataset.shape):
         shape = dataset.shape
         return f"has clips of {shape.frames}×{shape.height}×{shape.width}, which {exam.recognizer} does not take"
+    if exam.target == "action":
+        return ""
     if exam.target == "attributes":
         return "" if dataset.attributes else "has no attributes labels"
     return exam.approach.lacks(exam, dataset) if len(dataset.persons) > 1 else "has no identity labels"
+
+
+def without_rare(dataset: VideoDataset) -> tuple[VideoDataset, list[str]]:
+    """Where clips have tags, of thousands, only those that can be scored: some clips of every part have them. With notes.
+
+    >>> without_rare(open_dataset("theatre:small"))[1]
+    []
+    """
+    if not dataset.several_actions:
+        return dataset, []
+    actions = [*compress(dataset.actions, _often(dataset, "person", lambda labels: labels.actions))]
+    private = [*compress(dataset.attributes, _often(dataset, "clip", lambda labels: labels.attributes))]
+    notes = ["a clip may show several actions: the action is scored by cMAP"]
+    for what, before, after in (("actions", dataset.actions, actions), ("private tags", dataset.attributes, private)):
+        if len(after) < len(before):
+            few = len(before) - len(after)
+            notes.append(
+                f"{few} of {len(before)} {what} left out: fewer than {MIN_GROUPS} clips of some part have them"
+            )
+    view = copy.copy(dataset)
+    view.actions, view.attributes = tuple(actions), tuple(private)
+    return view, notes
+
+
+def _often(dataset: VideoDataset, by: SplitBy, answers: Callable[[Labels], Tensor | None]) -> list[bool]:
+    """Of each question, whether MIN_GROUPS clips of every part say yes."""
+    parts: tuple[Part, ...] = ("train", "val", "test")
+    said = []
+    for part in parts:
+        found = [answers(dataset.labels(some)) for some in dataset.split(part, by).split(_CHUNK)]
+        said.append(torch.stack([(each == 1).sum(0) for each in found if each is not None]).sum(0))
+    return [bool(each) for each in torch.stack(said).amin(0) >= MIN_GROUPS]
 
 
 def split_notes(dataset: VideoDataset, exams: Sequence[Exam]) -> list[str]:

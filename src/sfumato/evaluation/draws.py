@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +28,21 @@ class Draws:
         """The paired difference: both must be on the same resamples of the same items."""
         shared = {by: drawn - other.over[by] for by, drawn in self.over.items() if by in other.over}
         return Draws(self.value - other.value, shared)
+
+    @staticmethod
+    def largest(several: Sequence[Draws]) -> Draws:
+        """The largest of several values, found again in every resample, so that its interval holds the choice.
+
+        Where persons cannot be resampled for one of them, its resamples of videos stand in.
+
+        >>> Draws.largest([Draws(0.1, {"videos": np.array([0.0, 0.2])}), Draws(0.0, {"videos": np.array([0.3, 0.1])})])
+        Draws(value=0.1, over={'videos': array([0.3, 0.2])})
+        """
+        over = {
+            by: np.fmax.reduce([draws.over.get(by, draws.over[VIDEOS]) for draws in several])
+            for by in dict.fromkeys(by for draws in several for by in draws.over)
+        }
+        return Draws(max(draws.value for draws in several), over)
 
     def intervals(self) -> dict[str, Interval]:
         """Over videos and, where that is defined on most resamples, over persons.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sfumato.errors import SfumatoError
 from sfumato.evaluation.attacks import FAMILIES
 from sfumato.evaluation.attacks.ensemble import ENSEMBLE
+from sfumato.evaluation.attacks.face import FACE, FACE_PHOTOS
 from sfumato.evaluation.attacks.reid import REID, REID_FRAMES
 
 # What a laptop can afford. Of the two that name people each is the stronger one somewhere: single frames give a blurred
@@ -61,5 +62,5 @@ def attacks_of(effort: str, usual: Sequence[str]) -> tuple[str, ...]:
         for family, exam in every
         if exam.name.removeprefix(f"{family}-").removesuffix(f"-{exam.recognizer}") in usual
     ]
-    again = [REID.name, REID_FRAMES.name] if any(name.startswith("identity") for name in usual) else []
-    return (*usual, *more, *again, ENSEMBLE.name)
+    again = (REID, REID_FRAMES, FACE, FACE_PHOTOS) if any(name.startswith("identity") for name in usual) else ()
+    return (*usual, *more, *(exam.name for exam in again), ENSEMBLE.name)

@@ -6,6 +6,7 @@ does more than train afresh and answer says so by its `Approach`.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import time
 import zipfile
@@ -29,6 +30,7 @@ Level = Literal["frame", "video"]
 # The clips of a part that an exam asks about, in the order of `asked`: uint8 (N, views, T, 3, H, W).
 Source = Callable[[Part], Tensor]
 Choice = Callable[[Tensor, Tensor], float]
+_CHECKSUM = "checksum"
 _MEASURE = "measure "  # before the name of what else was measured, in a file of answers
 
 
@@ -168,19 +170,25 @@ class Answers:
     measures: dict[str, np.ndarray] = field(default_factory=dict)
 
     def save(self, path: Path) -> None:
-        """Write as NumPy arrays, whole or not at all."""
+        """Write as NumPy arrays with a checksum of them and of the file's name, whole or not at all."""
         fields: dict[str, Any] = {name: np.asarray(value) for name, value in vars(self).items() if name != "measures"}
         fields |= {_MEASURE + name: value for name, value in self.measures.items()}
         packed = io.BytesIO()
+        fields[_CHECKSUM] = np.array(_checksum(path.name, fields))
         np.savez_compressed(packed, **fields)
         write_whole(path, packed.getvalue())
 
     @staticmethod
     def load(path: Path) -> Answers | None:
-        """The answers kept there; None where there are none, or none that can be read, so that the exam is sat again."""
+        """The answers kept there; None where there are none, or not those that were written, so that the exam is sat again.
+
+        Answers of another exam under this one's name are not those either.
+        """
         try:
             with np.load(path, allow_pickle=False) as stored:
                 fields = {name: stored[name] for name in stored.files}
+            if str(fields.pop(_CHECKSUM)) != _checksum(path.name, fields):
+                return None
             measures = {
                 name.removeprefix(_MEASURE): fields.pop(name) for name in [*fields] if name.startswith(_MEASURE)
             }
@@ -189,10 +197,20 @@ class Answers:
             return None
 
 
+def _checksum(name: str, fields: dict[str, np.ndarray]) -> str:
+    found = hashlib.sha256(name.encode())
+    for key, value in sorted(fields.items()):
+        found.update(f"{key} {value.dtype} {value.shape}".encode() + np.ascontiguousarray(value).tobytes())
+    return found.hexdigest()
+
+
 def questions(exam: Exam, dataset: VideoDataset) -> tuple[int, ...]:
-    """How many answers each question of the exam has: one question for action and identity, one per attribute else."""
+    """How many answers each question of the exam has: one question for action and identity, one per attribute else.
+
+    Where a clip may show several actions, each of them is a question: is it shown?
+    """
     if exam.target == "action":
-        return (len(dataset.actions),)
+        return (2,) * len(dataset.actions) if dataset.several_actions else (len(dataset.actions),)
     if exam.target in ("identity", "re-identification"):
         return (len(dataset.persons),)
     return tuple(len(a.values) for a in dataset.attributes)
@@ -202,7 +220,9 @@ def truth(exam: Exam, labels: Labels) -> Tensor:
     """The true answers, (N, questions) int64."""
     if exam.target == "attributes":
         return labels.attributes
-    return (labels.action if exam.target == "action" else labels.person)[:, None]
+    if exam.target == "action":
+        return labels.action[:, None] if labels.actions is None else labels.actions
+    return labels.person[:, None]
 
 
 def asked(exam: Exam, dataset: VideoDataset, part: Part) -> Tensor:
@@ -225,9 +245,18 @@ def yes_columns(probabilities: np.ndarray, heads: tuple[int, ...]) -> np.ndarray
     return np.take(probabilities, keep, axis=1)
 
 
+def by_precision(exam: Exam, heads: tuple[int, ...]) -> bool:
+    """Whether an exam is scored by cMAP, as attributes are and several actions of a clip; else by who is right.
+
+    >>> by_precision(UTILITY, (101,)), by_precision(UTILITY, (2, 2, 2))
+    (False, True)
+    """
+    return exam.target == "attributes" or len(heads) > 1
+
+
 def exam_score(exam: Exam, heads: tuple[int, ...]) -> Choice:
-    """The score a checkpoint is chosen by, on validation: top-1, or cMAP for attributes."""
-    if exam.target != "attributes":
+    """The score a checkpoint is chosen by, on validation: top-1, or cMAP where there are several questions."""
+    if not by_precision(exam, heads):
         return lambda probabilities, labels: top1(probabilities.numpy(), labels[:, 0].numpy())
 
     def score(probabilities: Tensor, labels: Tensor) -> float:

@@ -15,6 +15,8 @@ _NAMED = 5  # attackers; of more, how many
 def measured_notes(lines: Sequence[Line]) -> list[str]:
     """What attackers measured besides their scores, a line for each anonymizer and measure.
 
+    Whose it is is said where attackers measured differently.
+
     >>> measured_notes(result.lines)[0]
     'blur: mAP 0.41 [0.38–0.45], without looking 0.14, raw 0.62'
     """
@@ -22,8 +24,23 @@ def measured_notes(lines: Sequence[Line]) -> list[str]:
     def told(s: Score) -> str:
         return f"{s.value:.2f} [{s.low:.2f}–{s.high:.2f}], without looking {s.chance:.2f}, raw {s.raw:.2f}"
 
-    every = ((line.anonymizer, m) for line in lines for attack in line.attacks for m in attack.measures)
-    return list(dict.fromkeys(f"{name}: {m.name} {told(m.score)}" for name, m in every))
+    notes = []
+    for line in lines:
+        found: dict[str, dict[str, list[str]]] = {}  # measure → what was measured → by whom
+        for attack in line.attacks:
+            for m in attack.measures:
+                found.setdefault(m.name, {}).setdefault(told(m.score), []).append(attack.attacker)
+        for name, numbers in found.items():
+            notes += [
+                f"{line.anonymizer}: {name}{f' of {_named(who)}' if len(numbers) > 1 else ''} {text}"
+                for text, who in numbers.items()
+            ]
+    return notes
+
+
+def _named(who: Sequence[str]) -> str:
+    more = f" and {len(who) - _NAMED} more" if len(who) > _NAMED else ""
+    return f"{', '.join(who[:_NAMED])}{more}"
 
 
 def effort_notes(lines: Sequence[Line], epochs: int) -> list[str]:
@@ -40,9 +57,8 @@ def effort_notes(lines: Sequence[Line], epochs: int) -> list[str]:
         rising = {a.attacker: a.late_gain for a in line.attacks if a.late_gain > RISING}
         names, most = sorted(rising, key=lambda name: -rising[name]), max(rising.values(), default=0.0)
         if names:
-            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
             notes.append(
-                f"{line.anonymizer}: more epochs might have helped {', '.join(names[:_NAMED])}{more}, whose validation "
+                f"{line.anonymizer}: more epochs might have helped {_named(names)}, whose validation "
                 f"score rose by {'up to ' if len(names) > 1 else ''}{most:.2f} in the last quarter of them"
             )
     return notes

@@ -16,7 +16,7 @@ from sfumato.errors import SfumatoError
 from sfumato.writing import to_json, write_whole
 
 SCHEMA = "sfumato-result/1"
-_LATER = ("f1_gain", "ap_gain", "measures", "intervals", "late_gain", "effort", "differences", "pareto")
+_LATER = ("f1_gain", "ap_gain", "measures", "intervals", "late_gain", "effort", "differences", "pareto", "readers")
 UNCHECKED = "this result was written without a checksum: whether it was edited since cannot be told"
 
 
@@ -118,8 +118,22 @@ class Strongest:
 
 
 @dataclass
+class Reader:
+    """What one of several f'_T makes of the action. kept: its score above chance, relative to its own on raw video.
+
+    kept.verdict: "measured", or "inconclusive" where this network does not reach its floor on raw video.
+    """
+
+    recognizer: str
+    score: Score
+    kept: Leakage
+    per_seed: list[float]
+    curve: list[list[float]]
+
+
+@dataclass
 class Line:
-    """One anonymizer under one judge."""
+    """One anonymizer under one judge. readers: of the action, where there are several; the first one is `utility`'s."""
 
     anonymizer: str
     utility: Score
@@ -128,6 +142,7 @@ class Line:
     strongest: list[Strongest]
     headline: Leakage
     nhv: float
+    readers: list[Reader] = field(default_factory=list, kw_only=True)
 
 
 @dataclass

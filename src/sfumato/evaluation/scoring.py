@@ -10,7 +10,7 @@ import numpy as np
 
 from sfumato.datasets.sample import AttributeSpec
 from sfumato.evaluation.draws import PERSONS, VIDEOS, Draws
-from sfumato.evaluation.exam import Answers, Exam, yes_columns
+from sfumato.evaluation.exam import Answers, Exam, by_precision, yes_columns
 from sfumato.evaluation.metrics import (
     FLOORS,
     MIN_GROUPS,
@@ -32,7 +32,7 @@ from sfumato.evaluation.metrics import (
     residual_leakage,
     strongest,
 )
-from sfumato.evaluation.result import AttackResult, AttributeScore, Leakage, Measure, Score, Strongest
+from sfumato.evaluation.result import AttackResult, AttributeScore, Leakage, Measure, Reader, Score, Strongest
 
 Items = np.ndarray
 Scores = Callable[[Items], np.ndarray]
@@ -65,9 +65,9 @@ class Ruler:
 
     def __init__(self, sitting: Sitting, heads: tuple[int, ...]) -> None:
         self.sitting, self.heads = sitting, heads
-        attributes = sitting.exam.target == "attributes"
-        make = self._precision if attributes else self._accuracy
-        self.metric = {"attributes": "cMAP", "re-identification": "rank-1"}.get(sitting.exam.target, "top-1")
+        precision = by_precision(sitting.exam, heads)
+        make = self._precision if precision else self._accuracy
+        self.metric = "cMAP" if precision else {"re-identification": "rank-1"}.get(sitting.exam.target, "top-1")
         self.score, self.raw = make(sitting.answers, "test"), make(sitting.raw, "test")
         self.validation = make(sitting.answers, "validation")
         self.raw_validation = make(sitting.raw, "validation")
@@ -152,13 +152,30 @@ def _enough(persons: np.ndarray) -> bool:
 
 
 def utility_draws(ruler: Ruler) -> Draws:
-    """The action's top-1, on resamples of the test clips and persons."""
-    return ruler.draws(lambda items: float(ruler.score(items)[0]))
+    """The action's score, on resamples of the test clips and persons."""
+    return ruler.draws(lambda items: mean(ruler.score(items)))
 
 
 def utility_score(ruler: Ruler) -> Score:
-    """The action's top-1 with its interval."""
+    """The action's top-1, or cMAP where a clip shows several, with its interval."""
     return _score(utility_draws(ruler), ruler)
+
+
+def per_seed(ruler: Ruler) -> list[float]:
+    """The score of each seed by itself."""
+    s = ruler.sitting
+    each = [Ruler(Sitting(s.exam, s.recognizer, [answers], s.raw), ruler.heads) for answers in s.answers]
+    return [mean(one.score(ruler.all)) for one in each]
+
+
+def reader(ruler: Ruler) -> Reader:
+    """What one network makes of the action, and how much of what it makes of raw video that is, on the same resamples."""
+
+    def kept(items: Items) -> float:
+        return residual_leakage(mean(ruler.score(items)), mean(ruler.chance(items)), mean(ruler.raw(items)))
+
+    s, share = ruler.sitting, _leakage(ruler.draws(kept) if conclusive(ruler) else None)
+    return Reader(s.recognizer, utility_score(ruler), share, per_seed(ruler), [a.curve.tolist() for a in s.answers])
 
 
 def _score(found: Draws, ruler: Ruler) -> Score:
@@ -187,11 +204,10 @@ def attack_result(ruler: Ruler, attributes: Sequence[AttributeSpec]) -> AttackRe
     score = Draws(told[0], {by: tables[0] for by, tables in means.items()})
     residual = Draws(residual_leakage(*told), {by: residual_leakage(*tables) for by, tables in means.items()})
     leakage = _leakage(residual if conclusive(ruler) else None)
-    each = [Ruler(Sitting(s.exam, s.recognizer, [a], s.raw), ruler.heads) for a in s.answers]
     return AttackResult(
         s.exam.name, s.exam.target, s.exam.level, s.recognizer, ruler.metric, _score(score, ruler),
         leakage, FLOORS[s.exam.target], mean(ruler.validation(np.arange(ruler.n_validation))),
-        [mean(one.score(ruler.all)) for one in each], [a.curve.tolist() for a in s.answers],
+        per_seed(ruler), [a.curve.tolist() for a in s.answers],
         _attribute_scores(ruler, attributes, drawn) if s.exam.target == "attributes" else [], _measures(ruler),
         late_gain([a.curve.tolist() for a in s.answers]),
     )  # fmt: skip
@@ -334,11 +350,14 @@ def late_gain(curves: Sequence[Sequence[float]]) -> float:
     return float(np.mean(gains)) if gains else math.nan
 
 
-def headline(strongest: Sequence[Strongest]) -> Leakage:
+def headline(strongest: Sequence[Strongest], drawn: Mapping[str, Draws] | None = None) -> Leakage:
     """The worst leakage over the targets; if any target could not be measured, the line is inconclusive.
 
-    A conclusive leak still counts as a leak: an inconclusive one beside it only adds doubt about the rest.
+    A conclusive leak still counts as a leak: an inconclusive one beside it only adds doubt about the rest. drawn: the
+    leakage of the targets on the resamples; with it the interval is that of the worst of them, whichever that is in each.
     """
     worst = max(strongest, key=lambda s: -math.inf if math.isnan(s.leakage.value) else s.leakage.value)
     unsure = any(s.leakage.verdict == "inconclusive" for s in strongest)
-    return replace(worst.leakage, verdict="inconclusive" if unsure else "measured")
+    several = [drawn[s.target] for s in strongest if s.target in drawn] if drawn else []
+    found = Leakage(**Draws.largest(several).stored(), verdict="") if several else worst.leakage
+    return replace(found, verdict="inconclusive" if unsure else "measured")

@@ -1,4 +1,4 @@
-"""Losses against labels: several questions with a softmax each."""
+"""Losses against labels: several questions with a softmax each, and the action, of which a clip may show several."""
 
 from __future__ import annotations
 
@@ -36,6 +36,41 @@ def heads_loss(logits: Tensor, labels: Tensor, heads: Sequence[int]) -> Tensor:
         for part, label in zip(parts, labels.T, strict=True)
     ]
     return mean_where_known(torch.stack(sums), labels)
+
+
+def action_loss(logits: Tensor, actions: Tensor) -> Tensor:
+    """L_T: cross-entropy of the action (N,), or, of several, (N, A) in {0, 1}, the mean binary one. logits: (N, A).
+
+    >>> action_loss(torch.zeros(1, 4), torch.tensor([2])).item(), action_loss(torch.zeros(1, 4), torch.ones(1, 4)).item()
+    (1.386..., 0.693...)
+    """
+    if actions.ndim == 1:
+        return F.cross_entropy(logits.float(), actions)
+    return F.binary_cross_entropy_with_logits(logits.float(), actions.float())
+
+
+def blind_action_loss(actions: Tensor, count: int) -> float:
+    """What `action_loss` is for who knows the actions of all clips, shapes as there, and does not look: of one of `count`
+    the logarithm; of several, the mean entropy of how often each is shown.
+
+    >>> blind_action_loss(torch.tensor([0, 1]), 4), blind_action_loss(torch.tensor([[0, 1], [1, 1]]), 2)
+    (1.386..., 0.346...)
+    """
+    if actions.ndim == 1:
+        return math.log(count)
+    share = actions.float().mean(0)
+    return float(F.binary_cross_entropy(share, share))
+
+
+def named_actions(logits: Tensor, actions: Tensor) -> Tensor:
+    """The share of clips whose likeliest action is theirs, or one of theirs; shapes as in `action_loss`, a scalar.
+
+    >>> named_actions(torch.tensor([[3.0, 1.0], [0.0, 2.0]]), torch.tensor([[1, 1], [1, 0]])).item()
+    0.5
+    """
+    said = logits.argmax(1)
+    right = said == actions if actions.ndim == 1 else actions.gather(1, said[:, None])[:, 0]
+    return right.float().mean()
 
 
 def mean_where_known(sums: Tensor, labels: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from sfumato.anonymizers.shelf import shelved
 from sfumato.anonymizers.streaming import resized
 from sfumato.errors import SfumatoError
 from sfumato.recognizers import RECOGNIZERS, level_of, load_weights, make_recognizer
@@ -71,7 +72,8 @@ def static_clips(frames: Tensor, length: int) -> Tensor:
 
 def load_encoder(source: str) -> Encoder:
     """`FOLDER` or a Hugging Face Hub id of VideoMAE, V-JEPA 2, TimeSformer or ViViT, or of an encoder that was
-    trained here (`save_encoder`); `NAME:FILE`, a recognizer with its weights; a vision-language model as `load_vlm` names it.
+    trained here (`save_encoder`), or the name of one that comes with the project; `NAME:FILE`, a recognizer with its
+    weights; a vision-language model as `load_vlm` names it.
 
     >>> load_encoder("MCG-NJU/videomae-base").width  # doctest: +SKIP
     768
@@ -83,7 +85,7 @@ def load_encoder(source: str) -> Encoder:
         return RecognizerEncoder(name, Path(file))
     if colon and name in ("xclip", "actionclip"):
         return LanguageEncoder(load_vlm(source))
-    folder = local_folder(source)
+    folder = find_encoder(source)
     config = read_object(folder / "config.json")
     kind = config.get("model_type")
     if "encoder" in config:
@@ -93,6 +95,16 @@ def load_encoder(source: str) -> Encoder:
     if kind not in FAMILIES:
         raise SfumatoError(f"'{source}' holds a model of type '{kind}'", f"encoders are of type {', '.join(FAMILIES)}")
     return PublishedEncoder(folder, FAMILIES[kind])
+
+
+def find_encoder(source: str) -> Path:
+    """The folder of that name, on the shelf or anywhere else, or the Hub's files brought here.
+
+    >>> find_encoder("encoder")  # doctest: +SKIP
+    PosixPath('weights/encoder')
+    """
+    shelf = {} if Path(source).is_dir() else shelved(kind="encoder")
+    return shelf[source] if source in shelf else local_folder(source)
 
 
 class RecognizerEncoder(Encoder):

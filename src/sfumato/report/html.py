@@ -77,7 +77,8 @@ def _page(result: Result, strips: Sequence[Strip], title: str) -> str:
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters.update(
         percent=table.percent, plain=table.plain, name=table.shown_name, at=_at,
-        leakage=table.leakage_text, worst=table.worst_proven, verdict=table.verdict, unproven=table.unproven,
+        leakage=table.leakage_text, worst=table.worst_proven, shown=table.shown_leakage, verdict=table.verdict,
+        unproven=table.unproven,
     )  # fmt: skip
     environment.globals.update(interval=table.interval, find_target=table.find_target, finite=math.isfinite)
     template = environment.from_string(

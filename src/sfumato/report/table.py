@@ -12,7 +12,7 @@ from rich.text import Text
 
 from sfumato.errors import SfumatoError
 from sfumato.evaluation.metrics import REFERENCE
-from sfumato.evaluation.result import Line, Result, Strongest
+from sfumato.evaluation.result import Leakage, Line, Result, Strongest
 
 RAW = "identity"
 NOTHING = "–"
@@ -102,7 +102,7 @@ def unproven(line: Line) -> list[str]:
 def worst_proven(line: Line) -> Strongest | None:
     """The target with the worst leakage that was really measured; None where every attacker was too weak.
 
-    Its leakage is the headline of a measured line, and a lower bound for an inconclusive one.
+    Its leakage is that of a measured line, and a lower bound for an inconclusive one.
 
     >>> worst_proven(line).leakage.value
     0.93
@@ -111,17 +111,30 @@ def worst_proven(line: Line) -> Strongest | None:
     return max(measured, key=lambda s: s.leakage.value, default=None)
 
 
+def shown_leakage(line: Line) -> Leakage | None:
+    """What a line leaks: its headline, or of an inconclusive one what was really measured; None where nothing was.
+
+    >>> shown_leakage(line).value
+    0.93
+    """
+    worst = worst_proven(line)
+    if worst is None:
+        return None
+    # The headline's interval holds that the worst target may be another one; a bound is about the one it names.
+    return line.headline if line.headline.verdict == "measured" else worst.leakage
+
+
 def leakage_text(line: Line) -> str:
     """Residual leakage in percent; "≥" where another target could not be measured, "–" where none could.
 
     >>> leakage_text(line)
     '93.0 [90.1–95.8]'
     """
-    worst = worst_proven(line)
-    if worst is None:
+    found = shown_leakage(line)
+    if found is None:
         return NOTHING
     bound = "≥ " if line.headline.verdict == "inconclusive" else ""
-    return bound + with_interval(worst.leakage.value, worst.leakage.low, worst.leakage.high)
+    return bound + with_interval(found.value, found.low, found.high)
 
 
 def verdict(line: Line) -> str:

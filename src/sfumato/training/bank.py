@@ -16,8 +16,8 @@ class Bank:
     """N videos. pixels: uint8 (N, T, 3, H, W); times: (N, T) on the CPU, the number of each frame in its
     source video.
 
-    actions: (N,); what people look like and, last, who they are as questions: answers (N, Q) with `heads` possible values
-    each, -1 unknown.
+    actions: (N,), or (N, number of actions) in {0, 1} where a clip may show several; what people look like and, last, who
+    they are as questions: answers (N, Q) with `heads` possible values each, -1 unknown.
     """
 
     name: str
@@ -117,6 +117,7 @@ def load_bank(
         who = _numbered(labels.person, people)
         answers, heads = torch.cat([answers, who[:, None]], 1), (*heads, len(people))
     return Bank(
-        dataset.name, pixels, dataset.times(indices), labels.action.to(device), answers.to(device), heads,
+        dataset.name, pixels, dataset.times(indices),
+        (labels.action if labels.actions is None else labels.actions).to(device), answers.to(device), heads,
         dataset.mirror_safe, len(people) > 1,
     )  # fmt: skip

@@ -21,7 +21,7 @@ from sfumato.training.processes import Crew, current
 
 @dataclass
 class ActionBatch:
-    """video: (B, T, 3, H, W) in [0, 1], augmented; actions: (B,). pixels, chance, flip: what `video` was made of."""
+    """video: (B, T, 3, H, W) in [0, 1], augmented; actions: as in a bank. pixels, chance, flip: what `video` was made of."""
 
     video: Tensor
     actions: Tensor

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -114,18 +115,21 @@ def extract_items(
     encoder: Encoder, dataset: VideoDataset, indices: Tensor, writer: FeatureWriter, *, device: torch.device, batch: int = 32,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> int:  # fmt: skip
-    """The clips of a data set that are not in the store yet, each a video of one clip by its number; how many were added.
+    """The videos of a data set that are not in the store yet, by the numbers of their clips; how many were added.
 
-    What the data set says of them goes with them: who trains on the features needs no video any more.
+    All clips of a video that do not overlap, or the one clip where there is nothing else. What the data set says of the
+    videos goes with them: who trains on the features needs no video any more.
     """
-    if dataset.shape.frames != encoder.clip[0]:
-        raise SfumatoError(
-            f"the clips of {dataset.name} have {dataset.shape.frames} frames, and the encoder takes {encoder.clip[0]}",
-            "choose another encoder or other clips (such as manifest:index.csv?frames=16)",
-        )
+    _require_fit(encoder, dataset, writer.manifest)
     names = {index: item_name(dataset, index) for index in indices.tolist()}
     add_annotations(writer.folder, annotate_items(dataset, indices, names))
     missing = [index for index, name in names.items() if name not in writer.done]
+    if dataset.from_videos:
+        for done, index in enumerate(missing, 1):
+            source = [(names[index], partial(_clips_of_item, dataset, index, writer.manifest))]
+            extract(encoder, source, writer, device=device, batch=batch)
+            progress(done, len(missing))
+        return len(missing)
     for first in range(0, len(missing), batch):
         some = missing[first : first + batch]
         pixels = dataset.clips(torch.tensor(some), device=device).pixels[:, 0]
@@ -134,6 +138,36 @@ def extract_items(
                 rows.add(0, row)
         progress(first + len(some), len(missing))
     return len(missing)
+
+
+def first_clips(dataset: VideoDataset, indices: Tensor, manifest: Manifest) -> Tensor:
+    """The first clip that a store has of each of those videos, uint8 (n, T, 3, H, W).
+
+    >>> first_clips(open_dataset("theatre:small"), torch.tensor([0]), manifest).shape  # doctest: +SKIP
+    torch.Size([1, 8, 3, 64, 64])
+    """
+    if not dataset.from_videos:
+        return dataset.clips(indices).pixels[:, 0]
+    return torch.stack([next(_clips_of_item(dataset, index, manifest))[1] for index in indices.tolist()])
+
+
+def _clips_of_item(dataset: VideoDataset, index: int, manifest: Manifest) -> Iterator[Clip]:
+    return cut(dataset.frames(index), manifest.clip[0], manifest.frame_step)
+
+
+def _require_fit(encoder: Encoder, dataset: VideoDataset, manifest: Manifest) -> None:
+    """Refuse a data set whose clips are cut otherwise than the store's."""
+    if dataset.shape.frames != encoder.clip[0]:
+        raise SfumatoError(
+            f"the clips of {dataset.name} have {dataset.shape.frames} frames, and the encoder takes {encoder.clip[0]}",
+            "choose another encoder or other clips (such as manifest:index.csv?frames=16)",
+        )
+    if dataset.frame_step not in (None, manifest.frame_step):
+        raise SfumatoError(
+            f"the clips of {dataset.name} have every {dataset.frame_step}. frame, and those of the store every "
+            f"{manifest.frame_step}.",
+            "give --frame-step the same number as skip",
+        )
 
 
 def item_name(dataset: VideoDataset, index: int) -> str:

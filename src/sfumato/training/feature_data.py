@@ -48,9 +48,9 @@ class NamedEncoder(NamedTuple):
     name: str
     network: Encoder
 
-    def manifest(self) -> Manifest:
-        """Of the features it makes here."""
-        return describe(self.network, self.name)
+    def manifest(self, frame_step: int = 1) -> Manifest:
+        """Of the features it makes here, of every so many frames."""
+        return describe(self.network, self.name, frame_step=frame_step)
 
 
 @dataclass
@@ -119,6 +119,7 @@ class Videos(ABC):
     name: str
     annotations: dict[str, Annotation]
     problems: Sequence[str] = ()  # rows of a user's own data that had to be left out
+    frame_step: int = 1
 
     @abstractmethod
     def extract(self, encoder: Encoder, writer: FeatureWriter, device: torch.device, loading: Loading) -> None:
@@ -137,14 +138,14 @@ class Filmed(Videos):
 
     def __init__(self, name: str) -> None:
         self.name, self.dataset = name, open_dataset(name)
-        self.problems = getattr(self.dataset, "problems", ())
+        self.problems, self.frame_step = getattr(self.dataset, "problems", ()), self.dataset.frame_step or 1
         watched = [watched_indices(self.dataset, by, WATCHED) for by in get_args(SplitBy)]
         self.indices = torch.cat([training_indices(self.dataset), *watched]).unique()
         names = {index: item_name(self.dataset, index) for index in self.indices.tolist()}
         self.annotations = annotate_items(self.dataset, self.indices, names)
 
     def extract(self, encoder: Encoder, writer: FeatureWriter, device: torch.device, loading: Loading) -> None:
-        """Clip by clip."""
+        """Video by video."""
         extract_items(encoder, self.dataset, self.indices, writer, device=device, progress=loading)
 
 
@@ -232,7 +233,7 @@ def fetch(
     if isinstance(source, Stored):
         return read_features(source.name, source.store, source.annotations, device, loading)
     assert encoder is not None
-    source.extract(encoder.network, FeatureWriter(folder, encoder.manifest()), device, loading)
+    source.extract(encoder.network, FeatureWriter(folder, encoder.manifest(source.frame_step)), device, loading)
     return read_features(source.name, FeatureStore(folder), source.annotations, device, loading)
 
 

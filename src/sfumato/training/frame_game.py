@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from sfumato.anonymizers.unet import UNet
 from sfumato.anonymizers.unet_plus_plus import UNetPlusPlus
+from sfumato.objectives.labels import blind_action_loss
 from sfumato.objectives.rate import sparsity
 from sfumato.objectives.reconstruction import l1_reconstruction
 from sfumato.training.adversarial import AdversarialConfig
@@ -43,6 +44,11 @@ class FrameGame(Game):
             "shown": self.shown(output, action),
         }
 
+    @cached_property
+    def guessing(self) -> float:
+        """L_T of an f_T that does not look."""
+        return blind_action_loss(self.banks.action.actions, self.banks.action_count)
+
     def shown(self, output: Tensor, action_loss: Tensor) -> Tensor:
         """μ times what is shown of a clip beyond the share that is free, at full price only while f_T reads.
 
@@ -50,7 +56,7 @@ class FrameGame(Game):
         before f_T has learnt anything, and from black there is no way back.
         """
         loss = mean_over_crew({"L_T": action_loss})["L_T"]
-        price = (1 - loss / (0.5 * math.log(self.banks.action_count))).clamp(min=0)
+        price = (1 - loss / (0.5 * self.guessing)).clamp(min=0)
         return price * self.config.sparsity_weight * sparsity(output, self.config.free_share)
 
     def reconstruction_step(self, step: int) -> Terms:

@@ -12,10 +12,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from sfumato.anonymizers.base import Anonymizer
 from sfumato.errors import SfumatoError
+from sfumato.objectives.labels import action_loss, named_actions
 from sfumato.objectives.rate import sparsity
 from sfumato.objectives.reconstruction import l1_reconstruction
 from sfumato.recognizers import make_recognizer
@@ -141,8 +141,8 @@ class Game(ABC):
         return Views(first, second, views.answers, views.frames).picked()
 
     def utility_loss(self, output: Tensor, actions: Tensor) -> Tensor:
-        """L_T: cross-entropy of f_T on anonymized clips."""
-        return F.cross_entropy(self.utility(output).float(), actions)
+        """L_T of f_T on anonymized clips."""
+        return action_loss(self.utility(output), actions)
 
     def budget_confusion(self, views: Mapping[str, Views]) -> Tensor:
         """What f_A maximises: the mean over all f_B, present and past, or the best reader's alone. views: by level."""
@@ -254,8 +254,8 @@ class Game(ABC):
             logits = torch.cat([self.utility(part).float() for part in output.split(self.config.batch)])
             found["L1"] = l1_reconstruction(video, output)
             found["shown"] = sparsity(output)
-            found["L_T"] = F.cross_entropy(logits, action.actions)
-            found["action"] = (logits.argmax(1) == action.actions).float().mean()
+            found["L_T"] = action_loss(logits, action.actions)
+            found["action"] = named_actions(logits, action.actions)
         return {name: float(value) for name, value in found.items()}
 
     @torch.no_grad()

@@ -15,6 +15,7 @@ from sfumato.datasets.base import Clips, ClipShape, Labels, Part, Progress, Spli
 from sfumato.datasets.sample import AttributeSpec, Sample
 from sfumato.evaluation import scoring
 from sfumato.evaluation.attacks import ATTACKS
+from sfumato.evaluation.attacks.architectures import STAND_IN
 from sfumato.evaluation.attacks.reconstruct import Reconstruct
 from sfumato.evaluation.exam import Answers, Exam, Examinee, Memory, asked, questions, sit
 from sfumato.evaluation.material import anonymize_clips
@@ -127,8 +128,9 @@ class Lab:
             return clips
 
         fit = FitConfig(epochs=self.epochs, batch=8, learning_rate=3e-3, moved=not exam.placed, flip=not exam.placed)
+        who = Examinee(exam.recognizer or f"tiny-{exam.level}", fit, STAND_IN if exam.recognizer else 1.0)
         return sit(
-            exam, Examinee(f"tiny-{exam.level}", fit), self.dataset, source(anonymizer), seed=0, device=CPU,
+            exam, who, self.dataset, source(anonymizer), seed=0, device=CPU,
             raw=source(NOTHING_HIDDEN), memory=Memory(raw=self.memory.raw),
         )  # fmt: skip
 

@@ -91,6 +91,14 @@ def test_wilson_by_hand() -> None:
     assert wilson_low(0.0, 50) == pytest.approx(0.0, abs=1e-12)
 
 
+def test_all_of_few_is_not_surely_all() -> None:
+    """Every resample of ten right answers is right; that does not make it sure of the next hundred."""
+    (found,) = measured([people(1.0, 1.0, count=10)], ["identity"], ["who"], 40)
+    assert (found.score.value, found.score.high) == (1, 1)
+    assert found.score.low == pytest.approx(wilson_low(1.0, 10)) and 0.7 < found.score.low < 0.75
+    assert (found.leakage.low, found.leakage.high) == (1, 1)  # as much as from raw video, clip by clip
+
+
 def test_what_luck_gives_of_an_accuracy() -> None:
     # Of 20 at chance .05: 2 right has a lower end of .028, 3 right of .052.
     assert luck(people(0.0, 1.0, count=20), np.array([0.05])) == pytest.approx([0.1])

@@ -42,8 +42,8 @@ def test_segments_are_counted_in_clips() -> None:
 
 
 def test_what_is_planted_is_found_better_than_by_single_clips_and_a_constant_finds_nothing() -> None:
-    data = long(50)
-    result = judged(data, "detection", epochs=8, constant=CONSTANT)
+    data = long(30)
+    result = judged(data, "detection", epochs=6, constant=CONSTANT)
     raw, constant = (scores(result, name) for name in ("identity", "constant"))
     videos = Untrimmed(data)
     rights = videos.rights(videos.parts.test)

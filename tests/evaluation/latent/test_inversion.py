@@ -42,7 +42,7 @@ def test_pairs_teach_the_way_back() -> None:
 
 def test_what_is_only_moved_comes_back_and_what_is_gone_does_not() -> None:
     gone = Planted(lambda features: SHUFFLED(keep(ACTION)(features)))
-    result = judged(short(clips=3), "inversion", epochs=60, moved=SHUFFLED, gone=gone, constant=CONSTANT)
+    result = judged(short(clips=3), "inversion", epochs=40, moved=SHUFFLED, gone=gone, constant=CONSTANT)
     raw = scores(result, "identity")["inversion-black-box-action top-1"]
     assert raw.value > 0.9 and raw.chance == pytest.approx(1 / 3)
     for box in BOXES:

@@ -16,7 +16,7 @@ SIGHTS = ("static-linear", "static-mlp", "whole-linear", "whole-mlp")
 
 
 def test_nothing_done_leaks_all_and_a_constant_nothing() -> None:
-    result = judged(short(size=2), "probe", epochs=30, same=Planted(lambda features: features), constant=CONSTANT)
+    result = judged(short(size=2), "probe", epochs=22, same=Planted(lambda features: features), constant=CONSTANT)
     for sight in SIGHTS:
         for target in ("attributes", "identity"):
             same = attack(result, "same", f"{target}-{sight}")
@@ -33,7 +33,7 @@ def test_nothing_done_leaks_all_and_a_constant_nothing() -> None:
 def test_a_planted_bit_is_caught_however_small_it_is_made() -> None:
     # Beside it there is noise, a hundred thousand times as large.
     tiny = Planted(lambda features: keep(HAT)(features) * 1e-4 + 10 * keep(slice(12, 16))(features) + 5)
-    result = judged(short(), "probe", tiny=tiny)
+    result = judged(short(), "probe", epochs=30, tiny=tiny)
     found = attack(result, "tiny", "attributes-static-linear")
     assert found.leakage.value > 0.95
     assert [a.name for a in found.attributes] == ["hat"]
@@ -45,7 +45,7 @@ def test_a_planted_bit_is_caught_however_small_it_is_made() -> None:
 def test_static_clips_are_read_by_themselves() -> None:
     data = short()
     data.vectors[:, 0, HAT] = 0  # a moving clip does not show it
-    result = judged(data, "probe")
+    result = judged(data, "probe", epochs=20)
     static, whole = (attack(result, "identity", f"attributes-{sight}") for sight in ("static-linear", "whole-linear"))
     assert static.score.value > 0.95 and static.level == "frame"
     assert whole.score.value < 0.75 and whole.level == "video" and whole.leakage.verdict == "inconclusive"

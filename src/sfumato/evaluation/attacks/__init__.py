@@ -4,6 +4,7 @@ ever weakened."""
 from sfumato.evaluation.attacks.aggregate import AGGREGATE
 from sfumato.evaluation.attacks.architectures import ARCHITECTURES
 from sfumato.evaluation.attacks.ensemble import ENSEMBLE
+from sfumato.evaluation.attacks.face import FACE, FACE_PHOTOS, by_weights
 from sfumato.evaluation.attacks.gait import GAIT
 from sfumato.evaluation.attacks.pretrained import PRETRAINED
 from sfumato.evaluation.attacks.reconstruct import RECONSTRUCT
@@ -15,7 +16,8 @@ from sfumato.registry import Registry, unknown_name
 
 ATTACKS: Registry[Exam] = Registry("attack")
 for _attack in (
-    *EVERYDAY, *TRANSFER, *PRETRAINED, *RECONSTRUCT, REID, REID_FRAMES, *AGGREGATE, *GAIT, *ARCHITECTURES, ENSEMBLE,
+    *EVERYDAY, *TRANSFER, *PRETRAINED, *RECONSTRUCT, REID, REID_FRAMES, FACE, FACE_PHOTOS, *AGGREGATE, *GAIT,
+    *ARCHITECTURES, ENSEMBLE,
 ):  # fmt: skip
     ATTACKS.add(_attack.name, _attack.summary, lambda attack=_attack: attack)
 
@@ -29,11 +31,14 @@ FAMILIES.add("architectures", f"{len(ARCHITECTURES)} attackers by other networks
 
 
 def attacks_named(name: str) -> tuple[Exam, ...]:
-    """The attack of that name, or all of the family of that name.
+    """The attack of that name, or all of the family of that name; `face:FILE` brings a network with it.
 
     >>> [exam.name for exam in attacks_named("frame")]
     ['frame']
     """
+    kind, _, file = name.partition(":")
+    if file and kind in (FACE.name, FACE_PHOTOS.name):
+        return (by_weights(ATTACKS.make(kind), file),)
     if name in FAMILIES:
         return FAMILIES.make(name)
     if name not in ATTACKS:

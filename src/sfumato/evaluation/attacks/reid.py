@@ -45,8 +45,8 @@ class GalleryProbe(Approach):
 
     def answer(self, desk: Desk, model: nn.Module, part: Part) -> Reply:
         persons, gallery, probe = _enrolled(desk.exam, desk.dataset, part)
-        seen = embed(cast(Recognizer, model), desk.clips(part), desk.examinee.fit, desk.device)
-        similarity = (seen[probe] @ seen[gallery].T).numpy()
+        enrolled, asked_about = self.embedded(desk, cast(Recognizer, model), part)
+        similarity = (asked_about[probe] @ enrolled[gallery].T).numpy()
         similarity += TIE * np.random.default_rng(desk.seed).random(similarity.shape)
         found = best_match(similarity, persons[gallery], int(persons.max()) + 1)
         matches = persons[probe][:, None] == persons[gallery]
@@ -55,6 +55,11 @@ class GalleryProbe(Approach):
             torch.from_numpy(found).softmax(1).numpy(), persons[probe][:, None], matches.mean(1),
             {"mAP": np.stack([retrieval_ap(similarity, matches), expected])},
         )  # fmt: skip
+
+    def embedded(self, desk: Desk, model: Recognizer, part: Part) -> tuple[Tensor, Tensor]:
+        """All clips of a part as the gallery holds them, and as probes show them, (N, width) each."""
+        seen = embed(model, desk.clips(part), desk.examinee.fit, desk.device)
+        return seen, seen
 
     def lacks(self, exam: Exam, dataset: VideoDataset) -> str:
         for part in ("val", "test"):

@@ -62,7 +62,7 @@ def measured(rulers: Sequence[Ruler], names: Sequence[str], titles: Sequence[str
     lucky = luck(first, chance)
     findings = []
     for i, (name, title) in enumerate(zip(names, titles, strict=True)):
-        score = Score(*scores[i], chance=float(chance[i]), raw=float(raw[i]))
+        score = Score(*_widened(scores[i], first), chance=float(chance[i]), raw=float(raw[i]))
         leak = Leakage(*leaks[i], "measured" if strong[i] else "inconclusive")
         attacker = rulers[chosen[i]].sitting.exam.name
         findings.append(_finding(first, total, name, title, attacker, score, leak, float(lucky[i])))
@@ -126,6 +126,15 @@ def wilson_low(share: float, n: int) -> float:
     middle = share + Z**2 / (2 * n)
     half = Z * math.sqrt(share * (1 - share) / n + Z**2 / (4 * n**2))
     return (middle - half) / (1 + Z**2 / n)
+
+
+def _widened(found: Interval, ruler: Ruler) -> Interval:
+    """An accuracy's interval, at least as wide as Wilson's: where all are right every resample is, and few prove little."""
+    if ruler.metric == "cMAP":
+        return found
+    n = units(ruler)
+    low, high = wilson_low(found.value, n), 1 - wilson_low(1 - found.value, n)
+    return Interval(found.value, min(found.low, low), max(found.high, high))
 
 
 def usefulness(ruler: Ruler) -> Utility:

@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sfumato.datasets.annotations import Annotation
 from sfumato.evaluation.latent.base import Items, LatentProtocol, Sheet, Statistic, Tally
 from sfumato.evaluation.latent.material import Subject, parts_of, whole_rows
 from sfumato.evaluation.latent.origins import look_up
@@ -34,6 +35,16 @@ class Told(NamedTuple):
     action: Sequence[str]
     person: Sequence[str]
     gender: Sequence[str]
+
+
+def gender_of(annotations: list[Annotation]) -> list[str]:
+    """The perceived gender that each video tells, "" where none.
+
+    >>> gender_of([Annotation("a.mp4", attributes={"perceived_gender": "female"}), Annotation("b.mp4")])
+    ['female', '']
+    """
+    known = [look_up(annotations, name) for name in GENDER]
+    return [next(filter(None, each), "") for each in zip(*known, strict=True)]
 
 
 def balance(told: Told, videos: Sequence[int], seed: int = 0) -> dict[tuple[str, str], list[int]]:
@@ -94,8 +105,7 @@ class BiasProtocol(LatentProtocol):
     def prepare(self) -> None:
         """Balanced videos of both parts."""
         annotations = self.data.annotations
-        known = [look_up(annotations, name) for name in GENDER]
-        gender = [next(filter(None, each), "") for each in zip(*known, strict=True)]
+        gender = gender_of(annotations)
         self.told = Told([a.action for a in annotations], [a.person for a in annotations], gender)
         useful = [bool(action and person and g) for action, person, g in zip(*self.told, strict=True)]
         parts = parts_of(self.data, useful, "person")

@@ -17,6 +17,7 @@ from sfumato.evaluation.latent.base import LatentConfig, LatentProtocol, Sheet, 
 from sfumato.evaluation.latent.bias import BiasProtocol
 from sfumato.evaluation.latent.detection import DetectionProtocol
 from sfumato.evaluation.latent.gait import OTHER, SAME, GaitProtocol
+from sfumato.evaluation.latent.gap import GapProtocol
 from sfumato.evaluation.latent.inversion import InversionProtocol
 from sfumato.evaluation.latent.material import RawFeatures, Subject, make_subject
 from sfumato.evaluation.latent.probe import ProbeProtocol
@@ -37,7 +38,7 @@ PROTOCOLS: Mapping[str, type[LatentProtocol]] = {
     kind.name: kind
     for kind in (
         ActionProtocol, ProbeProtocol, DetectionProtocol, AnomalyProtocol, RetrievalProtocol, GaitProtocol, BiasProtocol,
-        InversionProtocol, ReconstructionProtocol,
+        GapProtocol, InversionProtocol, ReconstructionProtocol,
     )
 }  # fmt: skip
 ALL = "latent"

@@ -31,6 +31,7 @@ from sfumato.objectives.ssim import ssim
 from sfumato.recognizers.encoders import FAMILIES, Encoder, PublishedEncoder, RecognizerEncoder, load_encoder
 from sfumato.recognizers.layers import TransformerLayer, head_count
 from sfumato.training.device import seeded
+from sfumato.training.extraction import first_clips
 from sfumato.training.feature_data import FeatureSet
 from sfumato.training.optimisation import adam, one_cycle, set_rate
 
@@ -162,10 +163,7 @@ class ReconstructionProtocol(LatentProtocol):
 
     def prepare(self) -> None:
         """The clips whose pixels can be had, and the encoder."""
-        places = [origin(annotation.name) for annotation in self.data.annotations]
-        useful = [
-            place is not None and count == 1 for place, count in zip(places, self.data.count.tolist(), strict=True)
-        ]
+        useful = [origin(annotation.name) is not None for annotation in self.data.annotations]
         found = parts_of(self.data, useful, "clip")
         few = {part: _some(videos, MOST[part]) for part, videos in videos_of(found).items()}
         self.parts = Parts(few["train"], few["val"], few["test"], found.note)
@@ -198,7 +196,7 @@ class ReconstructionProtocol(LatentProtocol):
         return sheet
 
     def _embeddings(self, data: FeatureSet, videos: Tensor) -> Tensor:
-        """(n, 1, D)."""
+        """Of the first clip of each video, (n, 1, D)."""
         return data.vectors[data.first[videos].to(data.vectors.device), 0][:, None]
 
     def _material(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
@@ -222,7 +220,7 @@ class ReconstructionProtocol(LatentProtocol):
         return torch.cat(pictures), torch.cat(tokens) if tokens else None
 
     def _clips(self, videos: list[int]) -> Tensor:
-        """uint8 (n, T, 3, H, W), as the encoder saw them."""
+        """The first clip of each video, uint8 (n, T, 3, H, W), as the encoder saw it."""
         found: dict[int, Tensor] = {}
         by_data: dict[str, list[int]] = defaultdict(list)
         places = {video: cast(tuple[str, int], origin(self.data.annotations[video].name)) for video in videos}
@@ -230,7 +228,7 @@ class ReconstructionProtocol(LatentProtocol):
             by_data[data].append(video)
         for data, mine in by_data.items():
             indices = torch.tensor([places[video][1] for video in mine])
-            found |= dict(zip(mine, opened(data).clips(indices).pixels[:, 0], strict=True))
+            found |= dict(zip(mine, first_clips(opened(data), indices, self.data.manifest), strict=True))
         return torch.stack([found[video] for video in videos])
 
 

@@ -36,6 +36,7 @@ class Joined(VideoDataset):
         self.summary = "two data sets"
         self.actions, self.attributes, self.persons = action.actions, privacy.attributes, ()
         self.shape, self.mirror_safe = action.shape, action.mirror_safe and privacy.mirror_safe
+        self.several_actions = action.several_actions
 
     def __len__(self) -> int:
         return len(self.action) + len(self.privacy)
@@ -50,7 +51,11 @@ class Joined(VideoDataset):
             torch.full((len(indices),), -1),
             torch.full((len(indices), len(self.attributes)), -1),
         )
-        found.action[first] = self.action.labels(indices[first]).action
+        told = self.action.labels(indices[first])
+        found.action[first] = told.action
+        if told.actions is not None:
+            found.actions = torch.full((len(indices), len(self.actions)), -1)
+            found.actions[first] = told.actions
         found.attributes[~first] = self.privacy.labels(indices[~first] - len(self.action)).attributes
         return found
 
@@ -77,6 +82,7 @@ class CrossDatasetProtocol(KnownProtocol):
     """The known protocol with f'_T on `dataset` and the attackers on `privacy`."""
 
     name = "cross-dataset"
+    second = "privacy"  # what a second data set is given as
     attacks = ATTRIBUTE_ATTACKS
 
     def __init__(
@@ -92,7 +98,7 @@ class CrossDatasetProtocol(KnownProtocol):
         if privacy is None:
             raise SfumatoError(
                 "cross-dataset needs a second data set, whose attributes are attacked",
-                "run a recipe that names both: `sfumato reproduce`",
+                "name both: --data 'ACTIONS + ATTRIBUTES'",
             )
         super().__init__(Joined(dataset, privacy), config, device=device, folder=folder, watch=watch)
         self._sides = [

@@ -1,4 +1,4 @@
-"""The *known* protocol (SPAct section 4.2, "same-dataset"): the judge knows the actions and the attributes.
+"""The *known* protocol (SPAct section 4.1, "same-dataset"): the judge knows the actions and the attributes.
 
 Fresh f'_T and fresh attackers f'_B are trained on anonymised training clips, their epoch is chosen on validation, and the
 test clips are used once. The action is judged on people nobody has seen in training; the attackers may know the people,
@@ -25,7 +25,7 @@ from sfumato.datasets.base import Part, VideoDataset
 from sfumato.errors import SfumatoError
 from sfumato.evaluation.admission import check_enough as _check_enough
 from sfumato.evaluation.admission import missing as _missing
-from sfumato.evaluation.admission import split_notes
+from sfumato.evaluation.admission import split_notes, without_rare
 from sfumato.evaluation.attacks import attacks_named
 from sfumato.evaluation.attacks.architectures import STAND_IN
 from sfumato.evaluation.attacks.ensemble import ENSEMBLE, average, ensemble_result
@@ -37,7 +37,17 @@ from sfumato.evaluation.metrics import leakage_removed, nhv, utility_kept
 from sfumato.evaluation.notes import effort_notes, measured_notes, persons_note
 from sfumato.evaluation.provenance import code_digest, commit, versions
 from sfumato.evaluation.result import Line, Result, Strongest
-from sfumato.evaluation.scoring import Ruler, Sitting, attack_result, choose, headline, utility_draws, utility_score
+from sfumato.evaluation.scoring import (
+    Ruler,
+    Sitting,
+    attack_result,
+    choose,
+    headline,
+    per_seed,
+    reader,
+    utility_draws,
+    utility_score,
+)
 from sfumato.recognizers import level_of
 from sfumato.training.device import hardware
 from sfumato.training.fit import FitConfig
@@ -156,11 +166,11 @@ class KnownProtocol:
         folder: Path,
         watch: Watch | None = None,
     ) -> None:
-        self.dataset = dataset.about(self.private) if self.private else dataset
+        self.dataset, rare = without_rare(dataset.about(self.private) if self.private else dataset)
         self.config, self.device, self.folder = config, device, folder
         self.watch = watch or Watch()
         self.exams, self.notes = possible_exams(self.dataset, config, self.attacks)
-        self.notes += self._private_notes()
+        self.notes += [*rare, *self._private_notes()]
         self.trainings = len(self.exams) * config.seeds
         self._material: Material | None = None
         self._memory = Memory()
@@ -220,6 +230,8 @@ class KnownProtocol:
                 path = self._key(exam, anonymizer, seed)
                 answers = Answers.load(path)
                 if answers is None:
+                    if path.exists():
+                        self.notes.append(f"{path.name} was not as it was written: that training was done again")
                     if pixels is None:
                         pixels = self._anonymized(anonymizer)
                     answers = self._sit(exam, anonymizer, pixels, seed)
@@ -259,6 +271,7 @@ class KnownProtocol:
         """The scores of one anonymizer, paired with raw, and what they are on every resample."""
         rulers = {exam.name: self._ruler_of(exam, answers[exam.name], raw[exam.name]) for exam in self.exams}
         action = rulers.pop(UTILITY.name)
+        readers = [rulers.pop(exam.name) for exam in self.exams if exam.target == "action" and exam != UTILITY]
         attacks = [attack_result(ruler, self.dataset.attributes) for ruler in rulers.values()]
         targets: dict[str, list[Ruler]] = {}
         for ruler in rulers.values():
@@ -271,15 +284,15 @@ class KnownProtocol:
             if together:
                 attacks.append(ensemble_result(candidates, choices[-1].strongest, self.dataset.attributes))
         strongest = [choice.strongest for choice in choices]
-        utility, worst = utility_score(action), headline(self._counted(strongest))
+        evidence = {c.strongest.target: c.leakage for c in choices if c.leakage is not None}
+        utility, worst = utility_score(action), headline(self._counted(strongest), evidence)
         kept = utility_kept(utility.value, utility.chance, utility.raw)
         decided = worst.verdict == "measured" and not math.isnan(kept)
         found = Line(
-            label(anonymizer), utility,
-            [float((a.test.argmax(1) == a.test_labels[:, 0]).mean()) for a in answers[UTILITY.name]],
-            attacks, strongest, worst, nhv([(kept, leakage_removed(worst.value))]) if decided else math.nan,
+            label(anonymizer), utility, per_seed(action), attacks, strongest, worst,
+            nhv([(kept, leakage_removed(worst.value))]) if decided else math.nan,
+            readers=[reader(ruler) for ruler in (action, *readers)] if readers else [],
         )  # fmt: skip
-        evidence = {c.strongest.target: c.leakage for c in choices if c.leakage is not None}
         return found, {UTILITY.name: utility_draws(action), **evidence}
 
     def _ruler_of(self, exam: Exam, answers: list[Answers], raw: list[Answers]) -> Ruler:

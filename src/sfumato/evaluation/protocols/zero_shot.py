@@ -45,6 +45,10 @@ class ZeroShotProtocol(KnownProtocol):
                 "zero-shot needs a vision-language model",
                 "name one by --vlm: xclip:FOLDER_OR_ID, actionclip:FOLDER_OR_ID, or the folder of a small one",
             )
+        if dataset.several_actions:
+            raise SfumatoError(
+                f"a clip of {dataset.name} may show several actions, and zero-shot names one", "use the protocol known"
+            )
         self.templates = config.prompts or TEMPLATES
         prompts = fill_templates(self.templates, dataset.phrases())
         self.vlm = load_vlm(config.vlm)

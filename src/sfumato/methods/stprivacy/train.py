@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from sfumato.anonymizers.tubelets import Tubelets
 from sfumato.methods.stprivacy.config import STPrivacyConfig
+from sfumato.objectives.labels import action_loss, named_actions
 from sfumato.objectives.sparsification import sparsification_loss
 from sfumato.training.bank import frame_step
 from sfumato.training.contest import Stage, contest
@@ -67,7 +67,7 @@ class TubeletGame(Game):
             found = self.anonymizer.sparsify(batch.video)
             terms = {
                 "spars": sparsification_loss(found.decisions, self.keep_ratio),
-                "action": F.cross_entropy(self.head(found.pooled()).float(), batch.actions),
+                "action": action_loss(self.head(found.pooled()), batch.actions),
             }
         descend(terms["spars"] + terms["action"], *moved)
         return {f"f_A {name}": value.detach() for name, value in terms.items()}
@@ -82,8 +82,9 @@ class TubeletGame(Game):
                 found = self.anonymizer.sparsify(video, held=self.anonymizer.decide(video))
                 logits.append(self.head(found.pooled()).float())
         read = torch.cat(logits)
-        right = (read.argmax(1) == bank.actions).float().mean()
-        return {"L'_Action": float(F.cross_entropy(read, bank.actions)), "action": float(right)}
+        return {
+            "L'_Action": float(action_loss(read, bank.actions)), "action": float(named_actions(read, bank.actions)),
+        }  # fmt: skip
 
     # ---- adversarial learning, eq. 13 ----------------------------------------------------------------------------
 

@@ -1,0 +1,107 @@
+"""Columns of a row from what the latent protocols leave, worked by hand."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from sfumato.claims.latent_figures import Gauge, columns, figures
+from sfumato.datasets.sample import AttributeSpec
+from sfumato.evaluation import scoring
+from sfumato.evaluation.exam import Answers, Exam
+from sfumato.evaluation.latent.base import Asked, LatentProtocol, Sheet, per_item
+
+LABELS = np.array([0, 1] * 10)
+
+
+@pytest.fixture(autouse=True)
+def fewer_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scoring, "SAMPLES", 100)
+
+
+def constant(value: float) -> Gauge:
+    return Gauge(10, lambda items: value, lambda items: 0.9, lambda items: 0.5)
+
+
+def test_a_score_is_told_with_raw_and_with_what_is_kept() -> None:
+    found = columns("action", constant(0.7))
+    assert found["action"] == 0.7 and found["action_raw"] == 0.9 and found["action_chance"] == 0.5
+    assert found["action_change"] == pytest.approx(-0.2) and found["action_kept"] == pytest.approx(0.5)
+    assert found["action_change_low"] == found["action_change_high"] == pytest.approx(-0.2)
+
+
+def test_a_change_is_measured_on_the_same_videos() -> None:
+    hard = np.array([0.0, 1.0] * 20)  # every second video is hard, before and after
+    gauge = Gauge(
+        40, lambda items: float(hard[items].mean()) - 0.1, lambda items: float(hard[items].mean()), lambda items: 0.1
+    )
+    found = columns("x", gauge)
+    assert found["x_high"] - found["x_low"] > 0.2
+    assert found["x_change_low"] == pytest.approx(-0.1) and found["x_change_high"] == pytest.approx(-0.1)
+
+
+def test_nothing_is_kept_of_what_raw_features_do_not_give() -> None:
+    weak = Gauge(10, lambda items: 0.52, lambda items: 0.55, lambda items: 0.5)  # a tenth of the way to perfect
+    assert "x_kept" not in columns("x", weak) and columns("x", weak)["x_change"] == pytest.approx(-0.03)
+
+
+def read(right: float, seed: int = 0) -> Answers:
+    """Somebody who tells two values apart in that share of 20 videos."""
+    sure = np.random.default_rng(seed).random(20) < right
+    said = np.where(sure, LABELS, 1 - LABELS)
+    table = np.stack([said == 0, said == 1], 1).astype(float)
+    return Answers(table, LABELS[:, None], table, LABELS[:, None], np.empty(0), 0.0)
+
+
+class Asking(LatentProtocol):
+    """Asks nothing by itself: sheets are given."""
+
+    name = "probe"
+
+    def __init__(self, *asked: Asked) -> None:
+        self.asked = list(asked)
+
+    def prepare(self) -> None: ...
+
+    def examine(self, subject: object, seed: int) -> Sheet:
+        raise NotImplementedError
+
+
+def attack(name: str) -> Asked:
+    exam = Exam(name, "", "attributes", "frame", "clip")
+    return Asked(exam, "linear", (2,), "attack", (AttributeSpec("hat"),))
+
+
+def test_of_several_attackers_the_strongest_on_validation_counts() -> None:
+    names = ("attributes-static-linear", "attributes-static-mlp", "attributes-whole-mlp")
+    protocol = Asking(*map(attack, names))
+    raw = Sheet({name: read(1.0) for name in names})
+    mine = Sheet(dict(zip(names, (read(0.5, 1), read(1.0), read(0.5, 1)), strict=True)))
+    found = figures([protocol], {"probe": mine}, {"probe": raw})
+    assert found["static_residual"] == pytest.approx(1.0) and found["static_attackers"] == "attributes-static-mlp"
+    assert found["whole_residual"] < 0.8 and found["residual"] == pytest.approx(1.0)  # the worst of both
+    assert found["static_raw"] == 1.0 and found["static_chance"] == 0.5
+
+
+def test_who_cannot_read_raw_features_proves_nothing() -> None:
+    protocol, name = Asking(attack("attributes-static-mlp")), "attributes-static-mlp"
+    found = figures([protocol], {"probe": Sheet({name: read(0.5, 1)})}, {"probe": Sheet({name: read(0.5, 2)})})
+    assert math.isnan(found["static_residual"]) and found["verdict"] == "inconclusive"
+
+
+def test_tallies_have_their_own_columns_and_the_gap_is_of_both_splits() -> None:
+    protocol = Asking()
+    mine = Sheet(tallies=[
+        per_item("TAD mAP", [0.5] * 8, 0.1), per_item("TAD mAP@0.3", [0.9] * 8, 0.1),
+        per_item("bias-man subclass gap", [0.1] * 8, 0.0), per_item("bias-woman subclass gap", [0.3] * 8, 0.0),
+    ])  # fmt: skip
+    raw = Sheet(tallies=[
+        per_item("TAD mAP", [0.9] * 8, 0.1), per_item("TAD mAP@0.3", [0.9] * 8, 0.1),
+        per_item("bias-man subclass gap", [0.2] * 8, 0.0), per_item("bias-woman subclass gap", [0.4] * 8, 0.0),
+    ])  # fmt: skip
+    found = figures([protocol], {"probe": mine}, {"probe": raw})
+    assert found["detection_change"] == pytest.approx(-0.4) and found["detection_kept"] == pytest.approx(0.5)
+    assert found["gap"] == pytest.approx(0.2) and found["gap_raw"] == pytest.approx(0.3)
+    assert found["gap_change"] == pytest.approx(-0.1)
