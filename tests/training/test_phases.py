@@ -216,6 +216,20 @@ def test_a_finished_run_has_nothing_left_to_do(whole: tuple[Path, Trained]) -> N
     assert (whole[0] / "metrics.jsonl").read_bytes() == before
 
 
+def test_a_run_that_another_process_plays_is_left_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    late = Trained(lambda phase, step: pytest.fail("it was trained twice at once"))
+    first = Trained(lambda phase, step: late_one(step))
+
+    def late_one(step: int) -> None:
+        before = RunFolder(folder).records()
+        with pytest.raises(SfumatoError, match="another process is training in"):
+            make_player(folder, late).play()
+        assert RunFolder(folder).records() == before
+
+    make_player(folder, first).play()
+
+
 def test_the_second_ctrl_c_stops_at_once() -> None:
     with Interruption() as interruption:
         assert not interruption.asked

@@ -107,6 +107,15 @@ def test_a_run_is_not_resumed_as_another(run: RunFolder, change: dict[str, Any],
     assert snapshot(run.path) == before
 
 
+def test_two_do_not_train_in_one_folder(run: RunFolder) -> None:
+    with run.alone(), pytest.raises(SfumatoError, match="another process is training in"), RunFolder(run.path).alone():
+        pytest.fail("both were let in")
+    with pytest.raises(ValueError, match="breaks off"), run.alone():
+        raise ValueError("breaks off")
+    with RunFolder(run.path).alone():
+        run.log({"step": 1})
+
+
 def test_a_config_of_tuples_and_numbers_survives_the_file(tmp_path: Path) -> None:
     about = {**ABOUT, "config": {"widths": (16, 32), "rate": 0.1 + 0.2}}
     RunFolder.open(tmp_path / "run", about, resume=False)

@@ -210,7 +210,7 @@ def _annotation(data: str, n: int) -> Annotation:
         return replace(
             about, action=action, person=person, attributes={"perceived_gender": ("female", "male")[n // 2 % 2]}
         )
-    return replace(about, action=action, attributes=_looks(n, COLUMNS) if data.startswith("vp-") else {})
+    return replace(about, action=action, attributes=_looks(n, COLUMNS) if data.startswith(("vp-", "pa-")) else {})
 
 
 def _looks(n: int, names: Sequence[str]) -> dict[str, str]:

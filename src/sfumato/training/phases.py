@@ -6,6 +6,7 @@ import math
 import signal
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, Protocol
@@ -77,8 +78,8 @@ class Player:
 
     def play(self) -> None:
         """Train to the end of the last phase."""
-        at, step = self._take_up()
-        with Interruption() as interruption:
+        with self.run.alone() if current().main else nullcontext(), Interruption() as interruption:
+            at, step = self._take_up()
             for number in range(at, len(self.phases)):
                 self._play_phase(number, step if number == at else 0, interruption)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -93,6 +95,24 @@ class RunFolder:
                     f"'{path}' already holds a run", "go on with it by --resume, or choose another --out"
                 )
         return run
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """While it lasts nobody else trains in this folder; who tries is told so. It ends with the process, however that ends.
+
+        >>> with run.alone(): ...
+        """
+        folder = os.open(self.path, os.O_RDONLY)
+        try:
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise SfumatoError(
+                    f"another process is training in '{self.path}'", "wait until it is done, or choose another --out"
+                ) from error
+            yield
+        finally:
+            os.close(folder)
 
     def log(self, record: Mapping[str, float | int | str]) -> None:
         """Append one line to the log, on disk when this returns; a number that is not finite is written as null.
