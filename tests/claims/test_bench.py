@@ -6,12 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from sfumato.anonymizers import load
 from sfumato.claims.bench import Plan, Trial, about, missing, network_of, read_rows, read_trials, run_jobs, write_rows
-from sfumato.datasets import theatre
+from sfumato.datasets import open_dataset, theatre
 from sfumato.errors import SfumatoError
 from sfumato.evaluation import scoring
+from sfumato.recognizers.vlm import SmallVLM, SmallVLMConfig, fill_prompts, save_vlm, words_of
 from sfumato.theatre.script import BALANCED
 
 SMALL = {
@@ -57,6 +59,28 @@ def test_what_needs_no_training_is_judged_by_as_many_judges_as_are_asked_for(
     assert row["train_seconds"] is None and "shown" not in row
     write_rows(tmp_path / "rows.csv", [row])
     assert missing(plan, [trial], 1, read_rows(tmp_path / "rows.csv")) == [(trial, 0, [None, 2.0])]
+
+
+def test_a_vision_language_model_reads_the_action_untrained(tmp_path: Path, trained: list[str]) -> None:
+    torch.manual_seed(0)
+    words = words_of(fill_prompts("a person {}", open_dataset("theatre:small").phrases()))
+    config = SmallVLMConfig(
+        (2, 16, 16), words, width=16, depth=1, temporal_depth=1, text_width=8, text_depth=1, embedding=8
+    )
+    model = save_vlm(SmallVLM(config), tmp_path / "vlm")
+    plan = Plan("theatre:small", tmp_path, epochs=1, attacks=("reconstruct-frame",), device="cpu", vlm=str(model))
+    trial = Trial("laf", "laf", config={
+        "vlm": str(model), "embedding": 8, "depth": 1, "patch": 8, "batch": 4, "reconstruction_steps": 1,
+        "phase1_steps": 1, "phase2_steps": 1, "phase3_steps": 1,
+    })  # fmt: skip
+    (row,) = run_jobs(plan, [(trial, 0, [None])])
+    assert trained == ["reconstruct-frame"] * 2  # nobody learns the action
+    assert row["vlm"].startswith(f"{model}@") and 0 < float(row["psnr_low"]) <= float(row["psnr_high"])
+    assert int(row["trained_parameters"]) == int(row["parameters"]) > 0  # f_A and nothing else
+    assert missing(plan, [trial], 1, [row]) == []
+    assert missing(replace(plan, vlm=""), [trial], 1, [{**row, "vlm": ""}]) == []
+    with pytest.raises(SfumatoError, match="there is no folder 'nowhere'"):
+        list(run_jobs(replace(plan, vlm="nowhere"), [(trial, 0, [None])]))
 
 
 def test_a_strength_of_one_is_found_again(tmp_path: Path) -> None:

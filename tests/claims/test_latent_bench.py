@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +12,10 @@ import pytest
 import torch
 
 from sfumato.anonymizers import shelf
+from sfumato.anonymizers.latent_adapter import LatentAnonymizer
 from sfumato.claims import latent_bench
 from sfumato.claims.bench import Trial, about, missing, read_rows, run_jobs, same, write_rows
-from sfumato.claims.latent_bench import LatentPlan
+from sfumato.claims.latent_bench import LatentBench, LatentPlan
 from sfumato.claims.ledger import Ledger, Table, load_ledger
 from sfumato.claims.results import gather, plan_of
 from sfumato.datasets import theatre
@@ -22,6 +24,7 @@ from sfumato.datasets.feature_store import FeatureStore, FeatureWriter, Manifest
 from sfumato.datasets.sample import Segment
 from sfumato.errors import SfumatoError
 from sfumato.evaluation import scoring
+from sfumato.evaluation.latent.base import LatentProtocol, Sheet
 from sfumato.recognizers import make_recognizer
 from sfumato.recognizers.base import VideoRecognizer
 from sfumato.recognizers.encoders import load_encoder, save_encoder
@@ -143,6 +146,14 @@ def test_a_trial_is_trained_and_judged_by_the_protocols_it_names(
     plan: LatentPlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(LatentPlan, "prepare", lambda self: None)
+    examined: list[tuple[str, str]] = []
+    really = LatentBench._examine
+
+    def examine(self: LatentBench, adapter: LatentAnonymizer, protocol: LatentProtocol, seed: int) -> Sheet:
+        examined.append((adapter.name, protocol.name))
+        return really(self, adapter, protocol, seed)
+
+    monkeypatch.setattr(LatentBench, "_examine", examine)
     every = trial("all", ("action", "probe", "detection", "anomaly"), tasks="action+detection+anomaly")
     first, second = run_jobs(plan, [(every, 0, [None]), (trial(), 0, [None])])
     assert (first["trial"], first["seed"], first["judged_by"]) == ("all", 0, "action probe detection anomaly")
@@ -150,7 +161,9 @@ def test_a_trial_is_trained_and_judged_by_the_protocols_it_names(
     for name in ("action", "detection", "anomaly"):
         assert {f"{name}{end}" for end in ("", "_low", "_high", "_raw", "_chance", "_change")} <= set(first)
     assert {"static_residual", "static_raw", "whole_value", "identity_value", "residual", "speedup"} <= set(first)
-    assert first["action_raw"] == second["action_raw"]  # one judge of raw features for one seed
+    assert first["action_raw"] == second["action_raw"]
+    assert examined.count(("identity", "action")) == 1  # raw features are judged once for one seed
+    assert examined.count(("latent-adapter", "action")) == 2
     assert "detection" not in second and "static_residual" not in second
     assert float(first["train_seconds"]) > 0
 
@@ -167,8 +180,12 @@ def test_rows_that_are_there_are_not_done_again(
     assert [(t.name, seed) for t, seed, _ in left] == [("plain", 1), ("few", 1)]
     more = replace(trials[0], judged_by=("action", "probe"))
     assert len(missing(plan, [more], 1, rows)) == 1  # a claim that asks for more is another row
-    again = next(iter(run_jobs(plan, [(trials[0], 0, [None])])))
-    assert again["train_seconds"] == rows[0]["train_seconds"]  # of the training, not of finding it done
+    (again,) = run_jobs(plan, [(trials[0], 0, [None])])
+    (record,) = plan.runs.glob("plain-0-*/run.json")
+    took = float(json.loads(record.read_text())["train_seconds"])
+    assert (
+        again["train_seconds"] == rows[0]["train_seconds"] == f"{took:.4g}"
+    )  # of the training, not of finding it done
 
 
 def test_features_of_other_weights_are_other_rows(plan: LatentPlan, tmp_path: Path) -> None:

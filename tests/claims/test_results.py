@@ -32,7 +32,7 @@ config = { grey = true }
 
 def judged(trial: str = "plain", seed: int = 0, **other: Any) -> Row:
     row = {
-        "trial": trial, "seed": str(seed), "judged_on": "the same", "action": "0.8", "action_low": "0.7",
+        "trial": trial, "method": "spact", "seed": str(seed), "judged_on": "the same", "action": "0.8", "action_low": "0.7",
         "action_high": "0.9", "action_raw": "0.95", "residual": "0.5", "residual_low": "0.48", "residual_high": "0.54",
         "identity_value": "", "identity_low": "", "identity_high": "",
     }  # fmt: skip
@@ -58,6 +58,13 @@ def test_rows_become_evidence_by_seed() -> None:
     assert found["plain", "residual", "the same"].clips == pytest.approx(0.03)
     assert found["raw", "action", "the same"].values == (0.95, 0.95)
     assert ("plain", "identity", "the same") not in found  # nothing was measured
+
+
+def test_what_is_counted_has_no_interval_and_what_is_not_trained_no_seeds() -> None:
+    found = evidence([judged(trained_parameters="1200"), judged("blur", method="", strength="2")])
+    assert found["plain", "trained parameters", "the same"].values == (1200,)
+    assert found["plain", "trained parameters", "the same"].clips == 0
+    assert found["plain", "action", "the same"].trained and not found["blur at 2", "action", "the same"].trained
 
 
 def test_a_strength_is_a_trial_of_its_own_and_the_last_row_of_a_seed_counts() -> None:

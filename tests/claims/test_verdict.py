@@ -29,6 +29,14 @@ def test_clips_alone_where_seeds_agree() -> None:
     assert (both.value, both.low, both.high) == pytest.approx((0.4, 0.35, 0.45))
 
 
+def test_what_is_not_trained_has_no_seeds_to_wait_for() -> None:
+    blur = Evidence((0.2,), 0.04, trained=False)
+    against = interval_of(Evidence((0.9, 0.9, 0.9), 0.03), blur)
+    assert (against.value, against.low, against.high, against.seeds) == pytest.approx((0.7, 0.65, 0.75, 3))
+    assert interval_of(Evidence((0.9,), 0.03), blur).seeds == 1
+    assert interval_of(blur, blur).seeds == 1  # one judge has seen them, and another might see them otherwise
+
+
 def test_seeds_are_weighed_by_student() -> None:
     # Values .4, .5, .6: variance .01, of the mean .01/3; two degrees of freedom, t = 4.303.
     alone = interval_of(three(0.5, 0.1, clips=0.0))

@@ -21,14 +21,18 @@ from typing import Any, Protocol
 
 from sfumato.anonymizers import Anonymizer, load
 from sfumato.anonymizers.settings import default_settings, format_name
+from sfumato.anonymizers.shelf import shelved
 from sfumato.commands.train import load_banks
 from sfumato.datasets import open_dataset, reads_files
 from sfumato.errors import SfumatoError
 from sfumato.evaluation.exam import Answers
 from sfumato.evaluation.protocols.known import RAW, JudgeConfig, KnownProtocol
+from sfumato.evaluation.protocols.zero_shot import ZeroShotProtocol
 from sfumato.evaluation.provenance import commit
 from sfumato.evaluation.result import Line
 from sfumato.methods import find_method
+from sfumato.recognizers.published import read_object
+from sfumato.recognizers.vlm import find_vlm
 from sfumato.training.contest import Stage
 from sfumato.training.device import hardware, pick_device
 from sfumato.training.options import load_options, read_toml, to_dict
@@ -79,17 +83,24 @@ class Plan:
     device: str = "auto"
     lanes: int = 1
     judge_seeds: int = 1  # of what is not trained: all that varies there is the judge
+    vlm: str = ""  # a vision-language model that reads the action, untrained for it; none: a fresh f'_T
 
     def prepare(self) -> None:
         """What is done once, before any bench is set up."""
+        if self.vlm:
+            find_vlm(self.vlm)  # or it is told now that there is none
 
     def open(self) -> Desk:
         """A bench for this plan."""
         return Bench(self)
 
     def more(self) -> Row:
-        """What else makes a row this row and no other."""
-        return {}
+        """What else makes a row this row and no other: here the weights of the vision-language model, where there is one."""
+        if not self.vlm:
+            return {}
+        there = Path(self.vlm).is_dir() or self.vlm in shelved(kind="vlm")
+        weights = read_object(find_vlm(self.vlm) / "config.json").get("weights_sha256", "") if there else ""
+        return {"vlm": f"{self.vlm}@{weights[:8]}"}
 
 
 class Desk(Protocol):
@@ -178,6 +189,8 @@ def figures(line: Line) -> Row:
             f"{target}_attackers": "+".join(best.attackers) if best else "",
             f"{target}_residual": getattr(leak, "value", None),
         }
+    if undone := [each.score for attack in line.attacks for each in attack.measures if each.name == "PSNR"]:
+        found |= {"psnr": undone[0].value, "psnr_low": undone[0].low, "psnr_high": undone[0].high}
     headline = line.headline
     return found | {
         "residual": headline.value, "residual_low": headline.low, "residual_high": headline.high,
@@ -220,10 +233,12 @@ class Bench:
     def __init__(self, plan: Plan) -> None:
         self.plan, self.device = plan, pick_device(plan.device)
         judged = plan.judge_data or plan.data
-        config = JudgeConfig(epochs=plan.epochs, views=3 if reads_files(judged) else 1, attacks=plan.attacks)
+        views = 3 if reads_files(judged) else 1
+        config = JudgeConfig(epochs=plan.epochs, views=views, attacks=plan.attacks, vlm=plan.vlm)
         if self.device.type == "cpu":
             config = replace(config, models="tiny")
-        self.judge = KnownProtocol(open_dataset(judged), config, device=self.device, folder=plan.runs / "judge")
+        protocol = ZeroShotProtocol if plan.vlm else KnownProtocol
+        self.judge = protocol(open_dataset(judged), config, device=self.device, folder=plan.runs / "judge")
         self.banks = load_banks(plan.data, plan.data, self.device)
 
     def examine(self, anonymizer: Anonymizer, seeds: int) -> dict[str, list[Answers]]:
@@ -278,7 +293,7 @@ def _own(result: dict[str, Any]) -> Row:
         for who, each in audit.items()
         for key in ("chance", "raw", "in training", "fresh")
     }
-    return found | {"shown": result["watched"].get("shown")}
+    return found | {"shown": result["watched"].get("shown"), "trained_parameters": result.get("trained_parameters")}
 
 
 def run_jobs(plan: Plan, todo: Sequence[Job]) -> Iterator[Row]:

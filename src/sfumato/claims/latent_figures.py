@@ -31,15 +31,11 @@ TALLIES = {
     "TAD mAP": "detection", "AD AUC": "anomaly", "retrieval R@1": "retrieval", "retrieval mAP": "retrieval_map",
 }  # fmt: skip
 EXAMS = {
-    "action": "action", "gait": "gait", "gait-clothes": "gait_clothes", "inversion-black-box-action": "black_action",
-    "inversion-white-box-action": "white_action",
+    "action": "action", "gait": "gait", "gait-clothes": "gait_clothes",
+    **{f"inversion-{box}-box-{what}": f"{box}_{what}" for box in ("black", "white") for what in ("action", "attributes")},
 }  # fmt: skip
 # Attackers on one target, by how their names begin: the strongest on validation counts.
-ATTACKS = {
-    "static": "attributes-static-", "whole": "attributes-whole-", "identity": "identity-",
-    "black": "inversion-black-box-attributes", "white": "inversion-white-box-attributes",
-}  # fmt: skip
-PROBED = ("static", "whole", "identity")
+ATTACKS = {"static": "attributes-static-", "whole": "attributes-whole-", "identity": "identity-"}
 GAP = "subclass gap"  # one tally of each biased split; the column is their mean
 
 
@@ -88,8 +84,8 @@ def figures(protocols: Sequence[LatentProtocol], sheets: Mapping[str, Sheet], ra
         strongest = {name: found for name, begin in ATTACKS.items() if (found := _strongest(rulers, begin))}
         for name, found in strongest.items():
             row |= _attacked(name, found)
-        if probed := [strongest[name] for name in PROBED if name in strongest]:
-            row |= _worst(probed)
+        if strongest:
+            row |= _worst(list(strongest.values()))
         row |= _tallied(mine, theirs)
     return row
 

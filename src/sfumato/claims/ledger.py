@@ -12,12 +12,15 @@ from sfumato.training.options import read_toml
 
 LEDGER = Path(__file__).with_name("ledger.toml")
 RAW = "raw"  # against this: what the same judge reads from raw video
+EXACT = ("trained parameters",)  # counted, not measured: they have no interval
 # What a results table has of every trial: the column of the value, and how those of its interval begin.
 MEASURES = {
     "action": "action",  # top-1 on new people
     "residual": "residual",  # residual leakage by the strongest attacker
     "identity": "identity_value",  # top-1
     "attributes": "attributes_value",  # cMAP
+    "PSNR": "psnr",  # of what a network recovers that was trained to undo the anonymizer, dB
+    "trained parameters": "trained_parameters",
     # On features. change: less what raw features give, and kept: (value − chance)/(raw − chance), both on the same test videos.
     "action change": "action_change",
     "action kept": "action_kept",
@@ -31,8 +34,8 @@ MEASURES = {
     "gait kept": "gait_kept",  # rank-1
     "gap change": "gap_change",  # between the accuracies of either gender after a biased training
     "black-box action change": "black_action_change",  # from what an inversion recovers, by a reader of raw features
-    "black-box residual": "black_residual",
-    "white-box residual": "white_residual",
+    "black-box attributes kept": "black_attributes_kept",  # of the way from chance to what that reader makes of raw features
+    "white-box attributes kept": "white_attributes_kept",
     "speedup": "speedup",  # of precomputed features, their encoding counted in
 }
 
@@ -94,7 +97,8 @@ class Claim:
 class Table:
     """Where trials are described, what they are trained on, and where their results are kept.
 
-    With an encoder the trials are about its features, of `data` and of the long videos of the two others.
+    With an encoder the trials are about its features, of `data` and of the long videos of the two others. With a `vlm`, a
+    vision-language model, that one reads the action zero-shot.
     """
 
     trials: str
@@ -104,6 +108,7 @@ class Table:
     encoder: str = ""
     detection_data: str = ""
     anomaly_data: str = ""
+    vlm: str = ""
 
 
 @dataclass(frozen=True)

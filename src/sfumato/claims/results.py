@@ -11,7 +11,7 @@ from typing import Any
 
 from sfumato.claims.bench import Plan, Row, Trial, about, missing, read_rows, read_trials, run_jobs, same, write_rows
 from sfumato.claims.latent_bench import LatentPlan
-from sfumato.claims.ledger import MEASURES, RAW, Claim, Ledger, Table
+from sfumato.claims.ledger import EXACT, MEASURES, RAW, Claim, Ledger, Table
 from sfumato.claims.verdict import Evidence, Found
 from sfumato.errors import SfumatoError
 
@@ -28,21 +28,27 @@ def name_of(trial: str, strength: Any) -> str:
 def evidence(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str, str], Evidence]:
     """(trial, measure, judged on) to what those rows say; of each seed the last row counts. RAW is a trial by itself."""
     values: dict[tuple[str, str, str], dict[str, tuple[float, float]]] = defaultdict(dict)
+    untrained: set[str] = set()
     for row in rows:
+        name = name_of(row["trial"], row.get("strength"))
+        untrained |= set() if row.get("method") else {name}
         for measure, column in MEASURES.items():
             begin = column.removesuffix("_value")
             value, low, high, raw = (
                 _number(row.get(name)) for name in (column, f"{begin}_low", f"{begin}_high", f"{begin}_raw")
             )
-            half = (high - low) / 2
+            half = 0.0 if measure in EXACT else (high - low) / 2
             if math.isfinite(value) and math.isfinite(half):
-                key = (name_of(row["trial"], row.get("strength")), measure, row["judged_on"])
-                values[key][row["seed"]] = (value, half)
+                values[name, measure, row["judged_on"]][row["seed"]] = (value, half)
             if math.isfinite(raw) and math.isfinite(half):
                 # Raw video is judged once for many trials, on as many clips as they are.
                 values[RAW, measure, row["judged_on"]][row["seed"]] = (raw, half)
     return {
-        key: Evidence(tuple(v for v, _ in seeds.values()), statistics.fmean(half for _, half in seeds.values()))
+        key: Evidence(
+            tuple(v for v, _ in seeds.values()),
+            statistics.fmean(half for _, half in seeds.values()),
+            trained=key[0] not in untrained,
+        )
         for key, seeds in values.items()
     }
 
@@ -79,7 +85,7 @@ def plan_of(table: Table, runs: Path, *, judge_data: str = "", device: str = "au
             table.data, runs, judge_data, device=device, lanes=lanes, encoder=table.encoder,
             detection_data=table.detection_data, anomaly_data=table.anomaly_data,
         )  # fmt: skip
-    return Plan(table.data, runs, judge_data, attacks=table.attacks, device=device, lanes=lanes)
+    return Plan(table.data, runs, judge_data, attacks=table.attacks, device=device, lanes=lanes, vlm=table.vlm)
 
 
 def run_claims(

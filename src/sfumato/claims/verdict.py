@@ -2,7 +2,8 @@
 
 Two things make a measured number uncertain: which clips it was tested on, and which seed it was trained with. Clips are the
 same for all seeds, so that their part does not shrink with more of them; seeds differ from trial to trial. An interval has
-both parts, added as squares. With one seed nobody knows how much a seed changes, so that one seed decides nothing.
+both parts, added as squares. With one seed nobody knows how much a seed changes, so that one seed decides nothing; an
+anonymizer that is not trained has none, and leaves it to what it is compared with.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class Evidence:
 
     values: tuple[float, ...]
     clips: float
+    trained: bool = True  # whether there is a training that a seed could change
 
     @property
     def mean(self) -> float:
@@ -91,7 +93,8 @@ def interval_of(first: Evidence, second: Evidence | None = None) -> Interval:
     clips = math.sqrt(sum(each.clips**2 for each in both))
     seeds = _student(both) * math.sqrt(sum(each.variance for each in both))
     half = math.hypot(clips, seeds)
-    return Interval(value, value - half, value + half, min(len(each.values) for each in both))
+    few = min((len(each.values) for each in both if each.trained), default=1)
+    return Interval(value, value - half, value + half, few)
 
 
 def _student(trials: Sequence[Evidence]) -> float:

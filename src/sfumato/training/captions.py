@@ -44,11 +44,11 @@ AHEAD = 8  # steps whose clips a GPU draws at once: drawing is many small kernel
 class CaptionConfig:
     """The size of the model and how long it learns; the defaults are for a GPU."""
 
-    width: int = setting(192, "D", low=8)
-    depth: int = setting(6, low=1)
+    width: int = setting(128, "D", low=8)
+    depth: int = setting(4, low=1)
     temporal_depth: int = setting(2, low=1)
-    text_width: int = setting(128, low=8)
-    text_depth: int = setting(4, low=1)
+    text_width: int = setting(96, low=8)
+    text_depth: int = setting(3, low=1)
     embedding: int = setting(128, "E", low=2)
     batch: int = setting(256, low=2)
     steps: int = setting(4000, low=1)

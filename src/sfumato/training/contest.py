@@ -13,6 +13,7 @@ from sfumato.training.audit import verdict
 from sfumato.training.dealing import Banks
 from sfumato.training.device import find_fast_kernels, keep_freed_memory
 from sfumato.training.minimax import Game, Objective, Terms, UtilityLoss
+from sfumato.training.optimisation import count_moved
 from sfumato.training.phases import Phase, Player, Progress, Timing
 from sfumato.training.processes import current
 from sfumato.training.run import RunFolder
@@ -47,7 +48,8 @@ def contest(game: Game, objective: Objective, utility_loss: UtilityLoss, stage: 
     find_fast_kernels()
     limits = {"L_T": DIVERGED * math.log(max(2, stage.banks.action_count))}
     Player(phases, game, stage.run, stage.device, stage.seed, limits, stage.timing, stage.progress).play()
-    result = {"watched": game.watch(), "audit": confront(game)}
+    moved = count_moved(*game.optimizers.values(), *game.budget_optimizers)
+    result = {"watched": game.watch(), "audit": confront(game), "trained_parameters": moved}
     leave(game.anonymizer, result, stage)
     return result
 

@@ -34,6 +34,15 @@ def descend(loss: Tensor, *optimizers: optim.Optimizer) -> None:
         optimizer.step()
 
 
+def count_moved(*optimizers: optim.Optimizer) -> int:
+    """How many parameters they move.
+
+    >>> count_moved(torch.optim.AdamW(torch.nn.Linear(3, 4).parameters()))
+    16
+    """
+    return sum(value.numel() for each in optimizers for group in each.param_groups for value in group["params"])
+
+
 def set_rate(optimizer: optim.Optimizer, rate: float) -> None:
     """Let everything `optimizer` moves learn at `rate` from now on.
 

@@ -30,7 +30,7 @@ from sfumato.training.contest import Stage, leave
 from sfumato.training.dealing import Banks
 from sfumato.training.device import autocast, find_fast_kernels, keep_freed_memory, seeded
 from sfumato.training.minimax import Terms
-from sfumato.training.optimisation import adam, descend, frozen, one_cycle, set_rate
+from sfumato.training.optimisation import adam, count_moved, descend, frozen, one_cycle, set_rate
 from sfumato.training.phases import Phase, Player
 from sfumato.training.processes import current, same_everywhere
 
@@ -220,7 +220,10 @@ def train(config: LaFConfig, stage: Stage) -> dict[str, Any]:
     ).play()
     # Which actions are right nobody here knows: their score is the judge's to find.
     watched = {**learner.watch(), "action": None}
-    result: dict[str, Any] = {"watched": watched, "audit": [], "reconstruction": _reconstructed(stage)}
+    result: dict[str, Any] = {
+        "watched": watched, "audit": [], "reconstruction": _reconstructed(stage),
+        "trained_parameters": count_moved(learner.optimizer),
+    }  # fmt: skip
     leave(learner.anonymizer, result, stage)
     return result
 

@@ -6,7 +6,7 @@ from sfumato.recognizers.vlm.actionclip import ActionCLIP
 from sfumato.recognizers.vlm.base import VideoEmbeddings, VideoLanguageModel
 from sfumato.recognizers.vlm.prompts import fill_prompts, fill_templates
 from sfumato.recognizers.vlm.small import SmallVLM, SmallVLMConfig
-from sfumato.recognizers.vlm.storage import load_vlm, save_vlm
+from sfumato.recognizers.vlm.storage import find_vlm, load_vlm, save_vlm
 from sfumato.recognizers.vlm.words import words_of
 from sfumato.recognizers.vlm.xclip import XCLIP
 
@@ -19,6 +19,7 @@ __all__ = [
     "VideoLanguageModel",
     "fill_prompts",
     "fill_templates",
+    "find_vlm",
     "load_vlm",
     "save_vlm",
     "words_of",

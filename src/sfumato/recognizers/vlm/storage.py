@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from sfumato.anonymizers.shelf import shelved
 from sfumato.errors import SfumatoError
 from sfumato.recognizers.published import local_folder, read_object
 from sfumato.recognizers.vlm.actionclip import ActionCLIP
@@ -21,7 +22,8 @@ WEIGHTS = "model.safetensors"
 
 
 def load_vlm(source: str | Path) -> VideoLanguageModel:
-    """A frozen model: `xclip:FOLDER_OR_ID`, `actionclip:FOLDER_OR_ID`, or the folder of a small one.
+    """A frozen model: `xclip:FOLDER_OR_ID`, `actionclip:FOLDER_OR_ID`, or a small one: its folder, or the name of one that
+    comes with the project.
 
     >>> load_vlm("xclip:microsoft/xclip-base-patch16")  # doctest: +SKIP
     >>> load_vlm("runs/vlm")  # doctest: +SKIP
@@ -33,7 +35,17 @@ def load_vlm(source: str | Path) -> VideoLanguageModel:
         return ActionCLIP(rest)
     if rest and not Path(source).is_dir():
         raise unknown_name("family of vision-language models", family, ["xclip", "actionclip"])
-    return _load_small(local_folder(source)).freeze()
+    return _load_small(find_vlm(source)).freeze()
+
+
+def find_vlm(source: str | Path) -> Path:
+    """The folder of that name, on the shelf or anywhere else.
+
+    >>> find_vlm("vlm")  # doctest: +SKIP
+    PosixPath('weights/vlm')
+    """
+    shelf = {} if Path(source).is_dir() else shelved(kind="vlm")
+    return shelf[str(source)] if str(source) in shelf else local_folder(source)
 
 
 def save_vlm(model: VideoLanguageModel, folder: str | Path) -> Path:
