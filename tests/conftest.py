@@ -5,11 +5,12 @@ from __future__ import annotations
 import multiprocessing
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import wraps
+from functools import cache, wraps
 from typing import Any
 
 import pytest
 import torch
+import typer.main
 from torch import Tensor
 
 from sfumato.datasets.theatre import TheatreDataset
@@ -30,6 +31,14 @@ def again_one_thread() -> Iterator[None]:
     """Whatever a test sets, the next begins with one."""
     yield
     torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_command() -> Iterator[None]:
+    """The options of `sfumato` are put together once, not for every command that is run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.main, "get_command", cache(typer.main.get_command))
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -84,9 +86,21 @@ def untrimmed(count: int = 20, seed: int = 1) -> list[tuple[Annotation, Tensor]]
     return found
 
 
+@cache
+def stored() -> dict[Path, bytes]:
+    """The files of two stores: they are the same for every test, and take a while."""
+    with TemporaryDirectory() as name:
+        write_store(Path(name) / "short", trimmed())
+        write_store(Path(name) / "long", untrimmed())
+        return {file.relative_to(name): file.read_bytes() for file in Path(name).rglob("*") if file.is_file()}
+
+
 def write_stores(folder: Path) -> dict[str, str]:
     """Data for every task."""
-    short, long = write_store(folder / "short", trimmed()), write_store(folder / "long", untrimmed())
+    for file, content in stored().items():
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        (folder / file).write_bytes(content)
+    short, long = f"features:{folder / 'short'}", f"features:{folder / 'long'}"
     return {"data": short, "detection_data": long, "anomaly_data": long}
 
 

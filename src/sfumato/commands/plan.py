@@ -43,6 +43,7 @@ class Size:
 SIZES = {
     "ucf101": Size(9537, 13320, 101, 12), "vp-ucf101": Size(9537, 13320, 101, 12), "hmdb51": Size(3570, 5100, 51, 6),
     "vp-hmdb51": Size(3570, 5100, 51, 6), "pa-hmdb51": Size(6251, 6766, 51), "vispr": Size(10_000, 22_167),
+    "pa-hmdb51-rest": Size(6251, 6766, 51),
     "p-hvu": Size(245_212, 261_224, 739), "celebv-hq": Size(21_400, 35_666, 8),
     "kinetics400": Size(246_534, 266_440, 400, 18), "toyota-smarthome": Size(16_115, 16_115, 31, 15),
     "thumos14": Size(200, 412, 20, 400), "ucf-crime": Size(1610, 1900, 14, 450), "casia-b": Size(8140, 13_640, 2, 6),

@@ -1,6 +1,7 @@
 """Video files in and out: decode, sample clips, encode. Knows files and frames, nothing about learning.
 
-PyAV is imported when a file is first opened, never before: training on drawn or decoded clips needs no decoder.
+PyAV is imported when a file is first opened, never before: training on drawn or decoded clips needs no decoder. torch
+comes with the first tensor: who only writes frames, or looks for files, does not wait for it.
 """
 
 from sfumato.video.decode import VideoInfo, count_frames, find_videos, probe, read_clip, read_frames, scaled_to

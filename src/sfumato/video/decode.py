@@ -10,14 +10,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from sfumato.errors import SfumatoError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 SUFFIXES = {".3gp", ".avi", ".flv", ".m2ts", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".mts", ".ts", ".webm"}
 SUFFIXES |= {".asf", ".mxf", ".ogv", ".vob", ".wmv", ".y4m"}
@@ -184,6 +185,7 @@ def read_clip(path: str | Path, indices: Sequence[int] | Tensor, size: tuple[int
     >>> read_clip("street.mp4", [0, 2, 4, 6], size=(112, 112)).shape  # doctest: +SKIP
     torch.Size([4, 3, 112, 112])
     """
+    import torch
     from av.video.reformatter import VideoReformatter
 
     order = [int(index) for index in indices]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Literal
 
 from sfumato.errors import SfumatoError
 from sfumato.registry import unknown_name
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,8 @@ def clip_indices(
     >>> clip_indices(frames=100, length=4, skip=2, mode="uniform", clips=2).tolist()
     [[0, 2, 4, 6], [93, 95, 97, 99]]
     """
+    import torch
+
     if frames < 1 or length < 1 or skip < 1 or clips < 1:
         raise SfumatoError(
             f"no clip has frames = {frames}, length = {length}, skip = {skip}, clips = {clips}", "use 1 or more of each"
@@ -96,6 +99,8 @@ def random_crop_box(
     >>> random_crop_box(100, 200, low=1.0)
     Box(top=0, left=0, height=100, width=200)
     """
+    import torch
+
     if not 0 < low <= high <= 1:
         raise SfumatoError(f"crop factors from {low:g} to {high:g} are out of range", "use 0 < low ≤ high ≤ 1")
     factor = low + (high - low) * torch.rand((), generator=generator).item()

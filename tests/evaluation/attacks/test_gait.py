@@ -40,7 +40,7 @@ class Dancers(Parade):
 
 @pytest.fixture(scope="module")
 def stage() -> Lab:
-    return Lab(Dancers((64, 16, 60)), epochs=12)
+    return Lab(Dancers((64, 16, 60)), epochs=9)
 
 
 def faint(video: Tensor) -> Tensor:
