@@ -86,6 +86,7 @@ def twice():
         time.sleep(0.0005)
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in the background inherits that it is ignored
     try:
         for n, _ in enumerate(in_order(time.sleep, [0.01] * 100_000, workers=2, strict=False, tell=print)):
             if n == 5:
