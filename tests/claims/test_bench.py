@@ -9,10 +9,23 @@ import pytest
 import torch
 
 from sfumato.anonymizers import load
-from sfumato.claims.bench import Plan, Trial, about, missing, network_of, read_rows, read_trials, run_jobs, write_rows
+from sfumato.claims.bench import (
+    Plan,
+    Trial,
+    about,
+    figures,
+    frame_level,
+    missing,
+    network_of,
+    read_rows,
+    read_trials,
+    run_jobs,
+    write_rows,
+)
 from sfumato.datasets import open_dataset, theatre
 from sfumato.errors import SfumatoError
 from sfumato.evaluation import scoring
+from sfumato.evaluation.result import AttackResult, Leakage, Line, Score
 from sfumato.recognizers.vlm import SmallVLM, SmallVLMConfig, fill_prompts, save_vlm, words_of
 from sfumato.theatre.script import BALANCED
 
@@ -110,3 +123,22 @@ def test_a_trial_that_cannot_be_done_is_told_after_the_others(tmp_path: Path) ->
 
 def test_a_network_is_named_by_what_makes_it_again() -> None:
     assert network_of(load("blur")) == "blur" and network_of(load("blur", strength=2.5)) == "blur:sigma=2.5"
+
+
+def test_of_those_who_see_single_frames_the_strongest_about_the_worse_target_counts() -> None:
+    def attack(name: str, target: str, level: str, validation: float, leaks: float) -> AttackResult:
+        verdict = "measured" if leaks >= 0 else "inconclusive"
+        score, leak = Score(0.5, 0.4, 0.6, 0.1, 1.0), Leakage(leaks, leaks - 0.1, leaks + 0.1, verdict)
+        return AttackResult(name, target, level, "resnet-18", "top-1", score, leak, 0.1, validation, [], [])
+
+    attacks = [
+        attack("identity", "identity", "video", 0.9, 0.9),  # sees clips
+        attack("identity-frames", "identity", "frame", 0.6, 0.5),
+        attack("frame", "attributes", "frame", 0.7, 0.3),
+        attack("reconstruct-frame", "attributes", "frame", 0.5, 0.8),  # weaker on validation
+    ]
+    line = Line("f_A", attacks[0].score, [], attacks, [], attacks[0].leakage, 0.0)
+    assert frame_level(line) == attacks[1]
+    found = figures(line)
+    assert (found["frames_residual"], found["frames_residual_low"], found["frames_residual_high"]) == (0.5, 0.4, 0.6)
+    assert frame_level(replace(line, attacks=[attack("frame", "attributes", "frame", 0.7, -1.0)])) is None

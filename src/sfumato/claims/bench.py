@@ -29,7 +29,7 @@ from sfumato.evaluation.exam import Answers
 from sfumato.evaluation.protocols.known import RAW, JudgeConfig, KnownProtocol
 from sfumato.evaluation.protocols.zero_shot import ZeroShotProtocol
 from sfumato.evaluation.provenance import commit
-from sfumato.evaluation.result import Line
+from sfumato.evaluation.result import AttackResult, Line
 from sfumato.methods import find_method
 from sfumato.recognizers.published import read_object
 from sfumato.recognizers.vlm import find_vlm
@@ -191,11 +191,26 @@ def figures(line: Line) -> Row:
         }
     if undone := [each.score for attack in line.attacks for each in attack.measures if each.name == "PSNR"]:
         found |= {"psnr": undone[0].value, "psnr_low": undone[0].low, "psnr_high": undone[0].high}
+    if by_frames := frame_level(line):
+        leak = by_frames.leakage
+        found |= {"frames_residual": leak.value, "frames_residual_low": leak.low, "frames_residual_high": leak.high}
     headline = line.headline
     return found | {
         "residual": headline.value, "residual_low": headline.low, "residual_high": headline.high,
         "verdict": headline.verdict, "nhv": line.nhv,
     }  # fmt: skip
+
+
+def frame_level(line: Line) -> AttackResult | None:
+    """Of the attackers who see single frames: the strongest on validation about each target, then the worse target.
+
+    >>> frame_level(line).attacker  # doctest: +SKIP
+    'identity-frames'
+    """
+    frames = [each for each in line.attacks if each.level == "frame" and each.leakage.verdict == "measured"]
+    targets = {each.target for each in frames}
+    strongest = [max((a for a in frames if a.target == target), key=lambda a: a.validation) for target in targets]
+    return max(strongest, key=lambda each: each.leakage.value, default=None)
 
 
 def network_of(anonymizer: Anonymizer) -> str:

@@ -17,6 +17,7 @@ EXACT = ("trained parameters",)  # counted, not measured: they have no interval
 MEASURES = {
     "action": "action",  # top-1 on new people
     "residual": "residual",  # residual leakage by the strongest attacker
+    "frame-level residual": "frames_residual",  # by the strongest of those who see single frames
     "identity": "identity_value",  # top-1
     "attributes": "attributes_value",  # cMAP
     "PSNR": "psnr",  # of what a network recovers that was trained to undo the anonymizer, dB
