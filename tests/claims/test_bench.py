@@ -13,10 +13,9 @@ from sfumato.claims.bench import (
     Plan,
     Trial,
     about,
-    figures,
-    frame_level,
     missing,
     network_of,
+    open_run,
     read_rows,
     read_trials,
     run_jobs,
@@ -25,9 +24,11 @@ from sfumato.claims.bench import (
 from sfumato.datasets import open_dataset, theatre
 from sfumato.errors import SfumatoError
 from sfumato.evaluation import scoring
-from sfumato.evaluation.result import AttackResult, Leakage, Line, Score
+from sfumato.evaluation.protocols.transfer_architectures import NETWORKS
+from sfumato.methods import find_method
 from sfumato.recognizers.vlm import SmallVLM, SmallVLMConfig, fill_prompts, save_vlm, words_of
 from sfumato.theatre.script import BALANCED
+from sfumato.training.options import load_options
 
 SMALL = {
     "width": 4, "cell": 2, "steps": 2, "batch": 4, "audit_steps": 0, "utility": "tiny-video", "auditor": "tiny-frame",
@@ -40,7 +41,9 @@ def minute(monkeypatch: pytest.MonkeyPatch) -> None:
         theatre.PRESETS["small"], side=16, frames=2, cast=(2, 1, 1), sizes=(24, 24, 24), prevalence=BALANCED,
         action_names=("raise hand", "jumping jack"),
     )  # fmt: skip
+    scenes = replace(small, attributes=theatre.PRESETS["small-scenes"].attributes)
     monkeypatch.setitem(theatre.PRESETS, "small", small)
+    monkeypatch.setitem(theatre.PRESETS, "small-scenes", scenes)
     monkeypatch.setattr(scoring, "SAMPLES", 60)
 
 
@@ -96,6 +99,55 @@ def test_a_vision_language_model_reads_the_action_untrained(tmp_path: Path, trai
         list(run_jobs(replace(plan, vlm="nowhere"), [(trial, 0, [None])]))
 
 
+def test_against_scenes_and_objects_nobody_asks_who_it_is(tmp_path: Path, trained: list[str]) -> None:
+    """Trained and judged by labels of more than two values: eight scenes, six objects."""
+    plan = Plan("theatre:small-scenes", tmp_path, epochs=1, attacks=("frame",), device="cpu", protocol="ospar")
+    trial = Trial("scenes", "stprivacy", config={
+        "embedding": 24, "utility": "tiny-video", "budget_models": "tiny-video", "auditor": "tiny-frame", "batch": 4,
+        "privacy_batch": 4, "initialisation_steps": 1, "opponent_steps": 1, "steps": 1, "audit_steps": 1,
+        "budget_labels": "attributes",
+    })  # fmt: skip
+    (row,) = run_jobs(plan, [(trial, 0, [None])])
+    assert trained == ["action", "frame"] * 2 and row["protocol"] == "ospar"
+    assert row["attributes_attackers"] == "frame" and row["identity_value"] is None and "readers" not in row
+    # Who gives every value the same score has one over their number: a mean of about 1/8 and 1/6.
+    assert 0.1 < float(row["attributes_chance"]) < 0.2
+    assert missing(plan, [trial], 1, [row]) == []
+    # By the known protocol it is another row, and rows from before there was a column are of that one.
+    old = {key: value for key, value in row.items() if key != "protocol"}
+    assert missing(plan, [trial], 1, [old]) and not missing(replace(plan, protocol=""), [trial], 1, [old])
+
+
+def test_other_networks_read_and_attack_where_that_is_asked(
+    tmp_path: Path, trained: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(NETWORKS, "video", ("r3d-18",))
+    monkeypatch.setitem(NETWORKS, "frame", ("resnet-18", "resnet-50"))
+    plan = Plan(
+        "theatre:small", tmp_path, epochs=1, attacks=("identity-frames",), device="cpu",
+        protocol="transfer-architectures",
+    )  # fmt: skip
+    (row,) = run_jobs(plan, [(Trial("same", anonymizer="identity"), 0, [None])])
+    assert trained == ["action", "action-r3d-18", "identity-frames-resnet-18", "identity-frames-resnet-50"]
+    assert row["protocol"] == "transfer-architectures" and row["readers"] in (0, 1, 2)
+    wrong = replace(plan, protocol="transfer-architecture")
+    with pytest.raises(SfumatoError, match="did you mean 'transfer-architectures'"):
+        list(run_jobs(wrong, [(Trial("same", anonymizer="identity"), 0, [None])]))
+
+
+def test_a_training_is_shared_where_all_its_settings_are_the_same(tmp_path: Path) -> None:
+    plan, kind = Plan("theatre:small", tmp_path), find_method("spact").config
+
+    def folder(trial: Trial, seed: int = 0) -> Path:
+        return open_run(plan, trial, seed, load_options(kind, settings=trial.settings()), plan.data).path
+
+    first = folder(Trial("mosaic", "spact", config=SMALL))
+    assert folder(Trial("before others", "spact", config=SMALL, training="mosaic")) == first
+    assert folder(Trial("before others", "spact", config=SMALL)) != first
+    assert folder(Trial("before others", "spact", config=SMALL | {"steps": 3}, training="mosaic")) != first
+    assert folder(Trial("before others", "spact", config=SMALL, training="mosaic"), seed=1) != first
+
+
 def test_a_strength_of_one_is_found_again(tmp_path: Path) -> None:
     (tmp_path / "t.toml").write_text('[[trial]]\nname = "a"\nmethod = "spact"\nstrengths = [1.0, 0.25]\n')
     plan, (trial,) = Plan("theatre:small", tmp_path), read_trials(tmp_path / "t.toml")
@@ -123,22 +175,3 @@ def test_a_trial_that_cannot_be_done_is_told_after_the_others(tmp_path: Path) ->
 
 def test_a_network_is_named_by_what_makes_it_again() -> None:
     assert network_of(load("blur")) == "blur" and network_of(load("blur", strength=2.5)) == "blur:sigma=2.5"
-
-
-def test_of_those_who_see_single_frames_the_strongest_about_the_worse_target_counts() -> None:
-    def attack(name: str, target: str, level: str, validation: float, leaks: float) -> AttackResult:
-        verdict = "measured" if leaks >= 0 else "inconclusive"
-        score, leak = Score(0.5, 0.4, 0.6, 0.1, 1.0), Leakage(leaks, leaks - 0.1, leaks + 0.1, verdict)
-        return AttackResult(name, target, level, "resnet-18", "top-1", score, leak, 0.1, validation, [], [])
-
-    attacks = [
-        attack("identity", "identity", "video", 0.9, 0.9),  # sees clips
-        attack("identity-frames", "identity", "frame", 0.6, 0.5),
-        attack("frame", "attributes", "frame", 0.7, 0.3),
-        attack("reconstruct-frame", "attributes", "frame", 0.5, 0.8),  # weaker on validation
-    ]
-    line = Line("f_A", attacks[0].score, [], attacks, [], attacks[0].leakage, 0.0)
-    assert frame_level(line) == attacks[1]
-    found = figures(line)
-    assert (found["frames_residual"], found["frames_residual_low"], found["frames_residual_high"]) == (0.5, 0.4, 0.6)
-    assert frame_level(replace(line, attacks=[attack("frame", "attributes", "frame", 0.7, -1.0)])) is None

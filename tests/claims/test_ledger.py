@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ from sfumato.claims.bench import read_trials
 from sfumato.claims.ledger import MEASURES, Comparison, load_ledger
 from sfumato.claims.results import check_trials
 from sfumato.errors import SfumatoError
+from sfumato.evaluation.protocols import PROTOCOLS
+from sfumato.methods import find_method
 from sfumato.methods.splavu.config import SPLAVUConfig
 from sfumato.training.options import load_options
 
@@ -25,6 +28,36 @@ def test_all_fifty_one_claims_are_there() -> None:
 
 def test_their_trials_are_described() -> None:
     check_trials(load_ledger(), ROOT)
+
+
+def test_tables_name_protocols_that_there_are() -> None:
+    named = {name: table.protocol for name, table in load_ledger().tables.items() if table.protocol}
+    assert named == {"architectures": "transfer-architectures", "ospar": "ospar"}
+    assert all(protocol in PROTOCOLS for protocol in named.values())
+
+
+def test_what_shares_a_training_is_trained_alike() -> None:
+    every = [
+        (trial, table.data) for table in load_ledger().tables.values() for trial in read_trials(ROOT / table.trials)
+    ]
+    shared = [(trial, data) for trial, data in every if trial.training]
+    assert [trial.name for trial, _ in shared] == ["penalty B .3, other networks"]
+    for trial, data in shared:
+        (other,) = [found for found in every if found[0].name == trial.training]
+        assert replace(trial, name="", training="") == replace(other[0], name="") and data == other[1]
+
+
+def test_scenes_and_objects_are_hidden_as_people_are_but_for_the_labels() -> None:
+    tables = load_ledger().tables
+    (usual,) = read_trials(ROOT / tables["tubelets"].trials, ["stprivacy"])
+    (trial,) = read_trials(ROOT / tables["ospar"].trials)
+    assert (trial.method, trial.config) == (usual.method, usual.config | {"budget_labels": "attributes"})
+    config = load_options(find_method(trial.method).config, settings=trial.settings())
+    assert config.budget_labels == "attributes" and config.budget == "labels"
+
+
+def test_all_claims_but_one_can_be_run() -> None:
+    assert {claim.id for claim in load_ledger().claims if claim.lacking} <= {"V9"}
 
 
 # How the columns of a measure of features begin, and the protocol that gives them.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +57,15 @@ def test_rows_become_evidence_by_seed() -> None:
     assert found["plain", "action", "the same"].values == (0.8, 0.9)
     assert found["plain", "action", "the same"].clips == pytest.approx((0.1 + 0.05) / 2)
     assert found["plain", "residual", "the same"].clips == pytest.approx(0.03)
-    assert found["raw", "action", "the same"].values == (0.95, 0.95)
+    assert found["raw beside plain", "action", "the same"].values == (0.95, 0.95)
     assert ("plain", "identity", "the same") not in found  # nothing was measured
+
+
+def test_raw_video_is_what_stood_beside_that_trial() -> None:
+    """Tables have judges of their own: what one of them reads from raw features is not what another reads from raw video."""
+    found = evidence([judged(), judged("latent", action_raw="0.6")])
+    assert found["raw beside plain", "action", "the same"].values == (0.95,)
+    assert found["raw beside latent", "action", "the same"].values == (0.6,)
 
 
 def test_what_is_counted_has_no_interval_and_what_is_not_trained_no_seeds() -> None:
@@ -111,6 +119,17 @@ def test_only_trials_as_they_are_described_now_count(place: Path, ledger: Ledger
     assert ("sharp at 0.5", "residual", "the same") in gather(ledger, place)
     (place / "trials.toml").write_text(TRIALS.replace("steps = 5", "steps = 6"))
     assert gather(ledger, place) == {}
+
+
+def test_what_another_protocol_has_judged_does_not_count(place: Path, ledger: Ledger) -> None:
+    plan, (plain, _) = results.plan_of(ledger.tables["one"], place), read_trials(place / "trials.toml")
+    write_rows(place / "rows.csv", [judged() | about(plan, plain, 0, None)])
+    assert ("plain", "residual", "the same") in gather(ledger, place)
+    asked = Ledger(ledger.claims, {"one": replace(ledger.tables["one"], protocol="ospar")})
+    assert gather(asked, place) == {}
+    plan = results.plan_of(asked.tables["one"], place)
+    write_rows(place / "rows.csv", [judged() | about(plan, plain, 0, None)])
+    assert ("plain", "residual", "the same") in gather(asked, place)
 
 
 def test_running_a_claim_does_what_it_lacks(place: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:

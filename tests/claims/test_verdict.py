@@ -7,7 +7,7 @@ import math
 import pytest
 
 from sfumato.claims.ledger import Claim, Comparison
-from sfumato.claims.verdict import Evidence, Found, Interval, Verdict, compare, decide, interval_of
+from sfumato.claims.verdict import Evidence, Found, Interval, Verdict, compare, decide, interval_of, raw_beside
 
 
 def found(measure: str = "residual", judged_on: str = "the same", **trials: Evidence) -> Found:
@@ -70,8 +70,8 @@ def test_within(second: float, verdict: Verdict) -> None:
 
 def test_against_raw() -> None:
     asked = Comparison("action", "a", against="raw", at_least=-0.02)
-    there = found("action", a=three(0.8, clips=0.005), raw=three(0.81, clips=0.005))
-    (answer,) = compare(asked, there)
+    raw = {raw_beside("a"): three(0.81, clips=0.005), raw_beside("b"): three(0.5)}
+    (answer,) = compare(asked, found("action", a=three(0.8, clips=0.005), **raw))
     assert answer.verdict == "holds" and answer.interval.value == pytest.approx(-0.01)
 
 

@@ -106,6 +106,18 @@ def test_the_same_clips_about_other_attributes(small: TheatreDataset) -> None:
         small.about(["nose", "hat"])
 
 
+def test_scenes_and_objects_are_private_in_the_same_clips(small: TheatreDataset) -> None:
+    scenes = TheatreDataset("small-scenes")
+    assert [(a.name, len(a.values)) for a in scenes.attributes] == [("scene", 8), ("object", 6)]
+    indices = torch.tensor([3, 1300, 2400])
+    assert scenes.clips(indices).pixels.equal(small.clips(indices).pixels)
+    mine, theirs = scenes.labels(indices), small.about(["scene", "object"]).labels(indices)
+    assert mine.action.equal(theirs.action) and mine.person.equal(theirs.person)
+    assert mine.attributes.equal(theirs.attributes)
+    assert scenes.split("test", "person").equal(small.split("test", "person"))
+    assert scenes.fingerprint() != small.fingerprint()  # other answers are kept apart
+
+
 def test_the_presets_are_what_their_names_say(small: TheatreDataset) -> None:
     assert (small.shape.frames, small.shape.height, small.shape.width) == (8, 64, 64)
     assert len(small.actions) == 10

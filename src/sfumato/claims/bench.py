@@ -22,14 +22,14 @@ from typing import Any, Protocol
 from sfumato.anonymizers import Anonymizer, load
 from sfumato.anonymizers.settings import default_settings, format_name
 from sfumato.anonymizers.shelf import shelved
+from sfumato.claims.figures import figures
 from sfumato.commands.train import load_banks
 from sfumato.datasets import open_dataset, reads_files
 from sfumato.errors import SfumatoError
 from sfumato.evaluation.exam import Answers
+from sfumato.evaluation.protocols import PROTOCOLS
 from sfumato.evaluation.protocols.known import RAW, JudgeConfig, KnownProtocol
-from sfumato.evaluation.protocols.zero_shot import ZeroShotProtocol
 from sfumato.evaluation.provenance import commit
-from sfumato.evaluation.result import AttackResult, Line
 from sfumato.methods import find_method
 from sfumato.recognizers.published import read_object
 from sfumato.recognizers.vlm import find_vlm
@@ -56,6 +56,7 @@ class Trial:
     # On features alone: the protocols that judge it, and the share of the training videos that it is shown.
     judged_by: tuple[str, ...] = ()
     share: float = 1.0
+    training: str = ""  # the trial whose run this one shares, where all settings are the same; empty: its own
 
     def __post_init__(self) -> None:
         if bool(self.method) == bool(self.anonymizer):
@@ -84,6 +85,7 @@ class Plan:
     lanes: int = 1
     judge_seeds: int = 1  # of what is not trained: all that varies there is the judge
     vlm: str = ""  # a vision-language model that reads the action, untrained for it; none: a fresh f'_T
+    protocol: str = ""  # who judges; empty: known or, with a vision-language model, zero-shot
 
     def prepare(self) -> None:
         """What is done once, before any bench is set up."""
@@ -95,12 +97,13 @@ class Plan:
         return Bench(self)
 
     def more(self) -> Row:
-        """What else makes a row this row and no other: here the weights of the vision-language model, where there is one."""
+        """What else makes a row this row and no other: a protocol that is named, the weights of a vision-language model."""
+        named = {"protocol": self.protocol} if self.protocol else {}
         if not self.vlm:
-            return {}
+            return named
         there = Path(self.vlm).is_dir() or self.vlm in shelved(kind="vlm")
         weights = read_object(find_vlm(self.vlm) / "config.json").get("weights_sha256", "") if there else ""
-        return {"vlm": f"{self.vlm}@{weights[:8]}"}
+        return {**named, "vlm": f"{self.vlm}@{weights[:8]}"}
 
 
 class Desk(Protocol):
@@ -176,43 +179,6 @@ def missing(plan: Plan, trials: Sequence[Trial], seeds: int, rows: Sequence[Row]
     return todo
 
 
-def figures(line: Line) -> Row:
-    """The line of one anonymizer as columns: the action, then identity and attributes by their strongest attackers."""
-    found: Row = {"action": line.utility.value, "action_low": line.utility.low, "action_high": line.utility.high}
-    found |= {"action_raw": line.utility.raw, "action_chance": line.utility.chance}
-    for target in ("identity", "attributes"):
-        best = next((s for s in line.strongest if s.target == target), None)
-        score, leak = (best.score, best.leakage) if best else (None, None)
-        for name in ("value", "low", "high", "raw", "chance"):
-            found[f"{target}_{name}"] = getattr(score, name, None)
-        found |= {
-            f"{target}_attackers": "+".join(best.attackers) if best else "",
-            f"{target}_residual": getattr(leak, "value", None),
-        }
-    if undone := [each.score for attack in line.attacks for each in attack.measures if each.name == "PSNR"]:
-        found |= {"psnr": undone[0].value, "psnr_low": undone[0].low, "psnr_high": undone[0].high}
-    if by_frames := frame_level(line):
-        leak = by_frames.leakage
-        found |= {"frames_residual": leak.value, "frames_residual_low": leak.low, "frames_residual_high": leak.high}
-    headline = line.headline
-    return found | {
-        "residual": headline.value, "residual_low": headline.low, "residual_high": headline.high,
-        "verdict": headline.verdict, "nhv": line.nhv,
-    }  # fmt: skip
-
-
-def frame_level(line: Line) -> AttackResult | None:
-    """Of the attackers who see single frames: the strongest on validation about each target, then the worse target.
-
-    >>> frame_level(line).attacker  # doctest: +SKIP
-    'identity-frames'
-    """
-    frames = [each for each in line.attacks if each.level == "frame" and each.leakage.verdict == "measured"]
-    targets = {each.target for each in frames}
-    strongest = [max((a for a in frames if a.target == target), key=lambda a: a.validation) for target in targets]
-    return max(strongest, key=lambda each: each.leakage.value, default=None)
-
-
 def network_of(anonymizer: Anonymizer) -> str:
     """What it is without its weights, as `untrained` makes it again anywhere: settings that are not the default.
 
@@ -228,7 +194,7 @@ def open_run(plan: Plan, trial: Trial, seed: int, config: Any, data: str) -> Run
     """The folder of a trial's training, whether that is finished, was stopped or is to begin."""
     asked = to_dict(config)
     digest = hashlib.sha256(repr((asked, data)).encode()).hexdigest()[:8]
-    folder = plan.runs / f"{trial.name.replace(' ', '-')}-{seed}-{digest}"
+    folder = plan.runs / f"{(trial.training or trial.name).replace(' ', '-')}-{seed}-{digest}"
     told = {"method": trial.method, "config": asked, "data": data, "seed": seed}
     return RunFolder.open(folder, told | {"commit": commit()}, resume=folder.exists())
 
@@ -252,8 +218,10 @@ class Bench:
         config = JudgeConfig(epochs=plan.epochs, views=views, attacks=plan.attacks, vlm=plan.vlm)
         if self.device.type == "cpu":
             config = replace(config, models="tiny")
-        protocol = ZeroShotProtocol if plan.vlm else KnownProtocol
-        self.judge = protocol(open_dataset(judged), config, device=self.device, folder=plan.runs / "judge")
+        protocol = PROTOCOLS.find(plan.protocol or ("zero-shot" if plan.vlm else "known"))
+        self.judge: KnownProtocol = protocol.make(
+            open_dataset(judged), config, device=self.device, folder=plan.runs / "judge"
+        )
         self.banks = load_banks(plan.data, plan.data, self.device)
 
     def examine(self, anonymizer: Anonymizer, seeds: int) -> dict[str, list[Answers]]:

@@ -22,6 +22,9 @@ MEASURES = {
     "attributes": "attributes_value",  # cMAP
     "PSNR": "psnr",  # of what a network recovers that was trained to undo the anonymizer, dB
     "trained parameters": "trained_parameters",
+    # Of other networks than f_A was trained with.
+    "reader change": "reader_change",  # top-1 on new people, less on raw video, by the f'_T that loses most
+    "attacker lead": "attacker_lead",  # residual leakage to the best other f'_B, less that to f_B's own architecture
     # On features. change: less what raw features give, and kept: (value − chance)/(raw − chance), both on the same test videos.
     "action change": "action_change",
     "action kept": "action_kept",
@@ -99,7 +102,7 @@ class Table:
     """Where trials are described, what they are trained on, and where their results are kept.
 
     With an encoder the trials are about its features, of `data` and of the long videos of the two others. With a `vlm`, a
-    vision-language model, that one reads the action zero-shot.
+    vision-language model, that one reads the action zero-shot. `protocol`: who judges, where it is not the known one.
     """
 
     trials: str
@@ -110,6 +113,7 @@ class Table:
     detection_data: str = ""
     anomaly_data: str = ""
     vlm: str = ""
+    protocol: str = ""
 
 
 @dataclass(frozen=True)

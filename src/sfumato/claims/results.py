@@ -12,7 +12,7 @@ from typing import Any
 from sfumato.claims.bench import Plan, Row, Trial, about, missing, read_rows, read_trials, run_jobs, same, write_rows
 from sfumato.claims.latent_bench import LatentPlan
 from sfumato.claims.ledger import EXACT, MEASURES, RAW, Claim, Ledger, Table
-from sfumato.claims.verdict import Evidence, Found
+from sfumato.claims.verdict import Evidence, Found, raw_beside
 from sfumato.errors import SfumatoError
 
 
@@ -26,7 +26,10 @@ def name_of(trial: str, strength: Any) -> str:
 
 
 def evidence(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str, str], Evidence]:
-    """(trial, measure, judged on) to what those rows say; of each seed the last row counts. RAW is a trial by itself."""
+    """(trial, measure, judged on) to what those rows say; of each seed the last row counts.
+
+    Raw video is a trial by itself beside each of them: another table may have other data, labels or judges.
+    """
     values: dict[tuple[str, str, str], dict[str, tuple[float, float]]] = defaultdict(dict)
     untrained: set[str] = set()
     for row in rows:
@@ -41,8 +44,8 @@ def evidence(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str, str], Ev
             if math.isfinite(value) and math.isfinite(half):
                 values[name, measure, row["judged_on"]][row["seed"]] = (value, half)
             if math.isfinite(raw) and math.isfinite(half):
-                # Raw video is judged once for many trials, on as many clips as they are.
-                values[RAW, measure, row["judged_on"]][row["seed"]] = (raw, half)
+                # On as many clips as the trial is.
+                values[raw_beside(name), measure, row["judged_on"]][row["seed"]] = (raw, half)
     return {
         key: Evidence(
             tuple(v for v, _ in seeds.values()),
@@ -85,7 +88,10 @@ def plan_of(table: Table, runs: Path, *, judge_data: str = "", device: str = "au
             table.data, runs, judge_data, device=device, lanes=lanes, encoder=table.encoder,
             detection_data=table.detection_data, anomaly_data=table.anomaly_data,
         )  # fmt: skip
-    return Plan(table.data, runs, judge_data, attacks=table.attacks, device=device, lanes=lanes, vlm=table.vlm)
+    return Plan(
+        table.data, runs, judge_data, attacks=table.attacks, device=device, lanes=lanes, vlm=table.vlm,
+        protocol=table.protocol,
+    )  # fmt: skip
 
 
 def run_claims(

@@ -78,7 +78,16 @@ class Judgement:
     inconclusive: tuple[str, ...] = ()  # what was run, and could not be measured
 
 
-Found = Mapping[tuple[str, str, str], Evidence]  # (trial, measure, judged on) to what was measured; RAW is a trial
+Found = Mapping[tuple[str, str, str], Evidence]  # (trial, measure, judged on) to what was measured
+
+
+def raw_beside(trial: str) -> str:
+    """What raw video is called that a trial was judged beside.
+
+    >>> raw_beside("spact")
+    'raw beside spact'
+    """
+    return f"{RAW} beside {trial}"
 
 
 def interval_of(first: Evidence, second: Evidence | None = None) -> Interval:
@@ -140,7 +149,7 @@ def compare(asked: Comparison, found: Found) -> list[Answer]:
         return [ends, *(steps if len(steps) > 1 else [])]
     second = None
     if asked.against == RAW:
-        second = found[RAW, asked.measure, asked.judged_on]
+        second = of(raw_beside(asked.of))
     elif asked.against:
         second = of(asked.against)
     interval = interval_of(of(asked.of), second)

@@ -24,15 +24,16 @@ from sfumato.theatre.stage import OBJECTS, SCENES
 
 # The five attributes of the VP data sets ("identifiable in this video"), and a second, disjoint set.
 VP_ATTRIBUTES = tuple(AttributeSpec(name) for name in VP_PREVALENCE)
+_SCENE, _OBJECT = AttributeSpec("scene", SCENES), AttributeSpec("object", OBJECTS)
 NOVEL_ATTRIBUTES = (
     AttributeSpec("hair_colour", HAIR_NAMES), AttributeSpec("age_group", AGE_NAMES), AttributeSpec("tattoo"),
-    AttributeSpec("sport_object"), AttributeSpec("scene", SCENES), AttributeSpec("landmark"),
+    AttributeSpec("sport_object"), _SCENE, AttributeSpec("landmark"),
     AttributeSpec("build", BUILD_NAMES),
 )  # fmt: skip
 VALUE_ATTRIBUTES = (
     AttributeSpec("skin_tone", TONE_NAMES),
     AttributeSpec("gender_value", GENDER_NAMES),
-    AttributeSpec("object", OBJECTS),
+    _OBJECT,
 )
 
 _SMALL_ACTIONS = (
@@ -87,6 +88,9 @@ PRESETS = {
     "motions": replace(_FULL, summary="324 motions composed of words, with captions", composed=True),
     "unseen": replace(_FULL, summary="composed motions held out of the small vision-language model", unseen=True),
 }
+PRESETS["small-scenes"] = replace(
+    PRESETS["small"], summary="the same clips as small, scene and object are private", attributes=(_SCENE, _OBJECT)
+)
 PRESETS["small-unseen"] = replace(PRESETS["small"], summary=PRESETS["unseen"].summary, action_names=None, unseen=True)
 
 
