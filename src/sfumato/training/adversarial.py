@@ -97,6 +97,7 @@ class AdversarialConfig(GameConfig):
     levels: int = setting(0, low=0)  # values a pixel can have; 0: any
     cell: int = setting(1, low=1)  # pixels of a side shown as one
     grey: bool = False
+    dots: int = setting(0, low=0)  # squares of a frame that are not black, at most, in the end; 0: any number
     sparsity_weight: float = setting(0.0, "μ", low=0)  # of the share of the picture that is shown on black
     free_share: float = setting(0.0, low=0, high=1)  # of a clip's pictures, that costs nothing
     reconstruction_steps: int = setting(500, low=0)
@@ -107,3 +108,5 @@ class AdversarialConfig(GameConfig):
         super().__post_init__()
         if self.levels == 1:
             raise SfumatoError("levels = 1 leaves one shade, and nothing to see", "use 2 or more, or 0 for any")
+        if self.dots and not (self.levels and self.grey):
+            raise SfumatoError("dots that have any value or colour bound nothing", "set levels, such as 2, and grey")

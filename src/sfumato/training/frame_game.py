@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
@@ -24,16 +25,27 @@ from sfumato.training.optimisation import descend, frozen, set_rate
 from sfumato.training.phases import Phase
 from sfumato.training.processes import mean_over_crew
 
+NARROWED = 0.6  # of the minimax steps, after which f_A shows no more dots than it will in use
+
 
 class FrameGame(Game):
     """f_A begins as the identity; what it then draws may have a price."""
 
     config: AdversarialConfig
+    anonymizer: UNet | UNetPlusPlus
 
     def make_anonymizer(self, size: int) -> UNet | UNetPlusPlus:
         """f_A as the config asks for."""
         times = self.banks.action.times
         return make_frame_network(self.config, size, times.shape[1], frame_step(times))
+
+    def schedule(self, step: int) -> None:
+        """The rates of this minimax step, and how many dots a frame may show in it."""
+        super().schedule(step)
+        if self.config.dots:
+            narrow, size = self.anonymizer.bottleneck, self.anonymizer.size
+            cells = math.ceil(size / narrow.cell) ** 2
+            narrow.dots = allowed_dots(step / self.config.steps, cells, self.config.dots)
 
     def adversarial_terms(self, batch: ActionBatch, output: Tensor, views: Mapping[str, Views]) -> Terms:
         """What every method's f_A minimises: L_T, −ω·L_B, and the price of what is shown."""
@@ -85,10 +97,22 @@ class FrameGame(Game):
         )  # fmt: skip
 
 
+def allowed_dots(progress: float, cells: int, dots: int) -> int:
+    """From all cells at the beginning, by the same factor in every step, to `dots` when NARROWED of the steps are done.
+
+    With the few dots of the end from the start f_T never learns what to ask for.
+
+    >>> [allowed_dots(progress, 784, 4) for progress in (0, 0.3, 0.6, 1)]
+    [784, 56, 4, 4]
+    """
+    left = max(0.0, 1 - progress / NARROWED)
+    return max(dots, math.ceil(dots * (cells / dots) ** left - 1e-9))
+
+
 def make_frame_network(config: AdversarialConfig, size: int, frames: int, step: int) -> UNet | UNetPlusPlus:
     """f_A as the config asks for, weights at random, for clips of so many frames, `step` of the video apart."""
     bounds: dict[str, Any] = {
-        "levels": config.levels, "cell": config.cell, "grey": config.grey, "size": size, "frames": frames,
+        "levels": config.levels, "cell": config.cell, "grey": config.grey, "dots": config.dots, "size": size, "frames": frames,
         "frame_step": step,
     }  # fmt: skip
     if config.anonymizer == "unet":
