@@ -10,6 +10,9 @@ import torch
 
 from sfumato.anonymizers import label, load
 from sfumato.anonymizers.shelf import WEIGHTS, first_sentence, shelved
+from sfumato.datasets import open_dataset
+from sfumato.evaluation.protocols.zero_shot import TEMPLATES, zero_shot
+from sfumato.recognizers.vlm import fill_prompts, load_vlm
 
 NAMES = sorted(shelved())
 MOST = 40e6  # bytes, all together
@@ -47,3 +50,22 @@ def test_what_learnt_from_lsa64_has_its_terms() -> None:
     for name in NAMES:
         card = Path(shelved()[name] / "README.md").read_text()
         assert "LSA64" not in card or card.startswith("---\nlicense: cc-by-nc-sa-4.0\n")
+
+
+@pytest.mark.parametrize("name", sorted(shelved(kind="vlm")))
+def test_each_vision_language_model_reads_actions_it_was_never_shown(name: str) -> None:
+    model, unseen = load_vlm(name), open_dataset("theatre:small-unseen")
+    some = unseen.split("test", "person")[::10]
+    pixels = unseen.clips(some).pixels
+    with torch.inference_mode():
+        text = model.embed_text(fill_prompts(TEMPLATES[0], unseen.phrases()))[None]
+    read = zero_shot(model, pixels, text, torch.device("cpu")).argmax(1)
+    assert (read == unseen.labels(some).action).float().mean() > 0.8  # of 40, guessing an eighth
+
+
+@pytest.mark.parametrize("name", [*shelved(kind="vlm"), *shelved(kind="encoder")])
+def test_each_card_of_a_reader_says_how_it_was_made_and_what_it_can_do(name: str) -> None:
+    card = (WEIGHTS / name / "README.md").read_text()
+    assert card.startswith("---\nlicense: apache-2.0\n")
+    for part in ("| made by |", "commit", "| what it can do |", "guessing", "## What it is not for"):
+        assert part in card

@@ -21,7 +21,7 @@ from .contract import batch_mates_are_not_seen, gradients_reach, type_and_range_
 
 MODES = pytest.mark.parametrize(
     "mode",
-    [{}, {"ratio": 0.4}, {"literal_softmax": True}, {"masked": False}],
+    [{}, {"ratio": 0.4}, {"training_mask": "soft"}, {"training_mask": "softmax"}, {"masked": False}],
     ids=lambda mode: "".join(mode) or "paper",
 )
 
@@ -154,8 +154,10 @@ def test_the_soft_mask_worked_by_hand() -> None:
     warmer = make(temperature=0.1)
     torch.testing.assert_close(warmer.soft_mask(2 * scores), make().soft_mask(scores))
     # e^s̃/τ is 3, 1, 1/3 and 9
-    literal = make(literal_softmax=True).soft_mask(scores)
+    literal = make(training_mask="softmax").mask_in_training(scores)
     torch.testing.assert_close(literal, torch.tensor([[[9.0, 3.0, 1.0, 27.0]]]) / 40)
+    assert torch.equal(make(training_mask="soft").mask_in_training(scores), make().soft_mask(scores))
+    assert make().mask_in_training(scores).tolist() == [[[1, 0, 0, 1]]]  # as in use
 
 
 def test_the_soft_mask_of_a_ratio_is_a_half_between_the_kept_and_the_masked() -> None:
@@ -216,7 +218,7 @@ def test_a_higher_threshold_hides_more_and_what_is_hidden_depends_on_the_picture
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"threshold": 0.1}, {"threshold": 10.0}, {"ratio": 0.5}, {"literal_softmax": True}]
+    "settings", [{}, {"threshold": 0.1}, {"threshold": 10.0}, {"ratio": 0.5}, {"training_mask": "softmax"}]
 )
 def test_masked_patches_are_black_and_kept_ones_are_as_they_were_painted(settings: dict[str, Any]) -> None:
     network, video = make(**settings), clips()
@@ -304,16 +306,32 @@ def test_the_streaming_wrapper_brings_a_video_to_size() -> None:
 # In training.
 
 
-@pytest.mark.parametrize("settings", [{}, {"threshold": 0.1}, {"ratio": 0.4}, {"literal_softmax": True}])
-def test_training_shows_patches_as_bright_as_their_soft_mask(settings: dict[str, Any]) -> None:
-    network, video = make(**settings).train(), clips()
+@pytest.mark.parametrize("shown", ["soft", "softmax"])
+@pytest.mark.parametrize("settings", [{}, {"threshold": 0.1}, {"ratio": 0.4}])
+def test_training_may_show_patches_as_bright_as_their_mask_is_soft(shown: str, settings: dict[str, Any]) -> None:
+    network, video = make(**settings, training_mask=shown).train(), clips()
     found = network.render(video)
     tokens = network.encode(video)
     torch.testing.assert_close(found.scores, network.score(tokens))
-    torch.testing.assert_close(found.mask, network.soft_mask(found.scores))
+    torch.testing.assert_close(found.mask, network.mask_in_training(found.scores))
     torch.testing.assert_close(found.output, network.decode(tokens) * network.spread(found.mask))
     assert torch.equal(network(video), found.output)
     assert found.mask.std() > 0.01 and (found.mask > 0).all() and (found.mask < 1).any()
+
+
+@pytest.mark.parametrize("settings", [{}, {"threshold": 0.1}, {"ratio": 0.4}])
+def test_training_shows_what_use_shows_and_learns_by_the_soft_mask(settings: dict[str, Any]) -> None:
+    video, weights = clips(), clips(seed=1)
+    network = make(**settings)
+    used = network(video)
+    torch.testing.assert_close(network.train()(video), used)
+    gradients = []
+    for shown in ("hard", "soft"):
+        scores = network.score(network.encode(video)).detach().requires_grad_()
+        made = make(**settings, training_mask=shown)
+        (made.spread(made.mask_in_training(scores)) * weights).sum().backward()
+        gradients.append(scores.grad)
+    torch.testing.assert_close(*gradients)
 
 
 @pytest.mark.parametrize("training", [False, True])

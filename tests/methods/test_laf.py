@@ -60,8 +60,9 @@ def test_the_phases_have_the_papers_terms_weights_and_rates() -> None:
 
 def test_the_terms_are_those_of_section_3_4() -> None:
     learner = make_learner(
-        action_weight=0.25, mask_weight=2.0, phase3_visual_weight=0.3, pixel_weight=0.7, ssim_weight=0.4
-    )
+        action_weight=0.25, mask_weight=2.0, phase3_visual_weight=0.3, pixel_weight=0.7, ssim_weight=0.4,
+        training_mask="soft",
+    )  # fmt: skip
     video = learner.deal("phase3", 0)
     with torch.no_grad():
         found = learner.anonymizer.train().render(video)
@@ -85,7 +86,7 @@ def test_the_terms_are_those_of_section_3_4() -> None:
      ("phase3", "visual"), ("phase3", "mask")],
 )  # fmt: skip
 def test_each_term_reaches_f_a_and_falls(phase: str, name: str) -> None:
-    learner = make_learner()
+    learner = make_learner(training_mask="soft")  # a hard one falls in steps
     with_terms(learner, name)
     part = PHASES[phase]
     terms_of(learner, phase)
@@ -324,7 +325,7 @@ def test_a_strip_shows_before_what_is_kept_and_after() -> None:
         (["embeddings="], "embeddings = '' does not fit"),
         (["phases=2+1"], "phases = '2+1' does not fit: use one of 1+2+3, 1+3, 3"),
         (["masked=false", "keep_ratio=.5"], "masked = false leaves nothing for keep_ratio to do"),
-        (["masked=false", "literal_softmax=true"], "masked = false leaves nothing for literal_softmax to do"),
+        (["masked=false", "training_mask=soft"], "masked = false leaves nothing for training_mask to do"),
         (["keep_ratio=1.5"], "keep_ratio (α) = '1.5' does not fit"),
         (["temperature=0"], "temperature (τ) = '0' does not fit"),
         (["mask_weight=-1"], "mask_weight (λ_mask) = '-1' does not fit"),

@@ -64,7 +64,7 @@ def test_a_fixed_ratio_keeps_so_many_patches_of_every_frame_and_has_its_own_loss
 
 
 def test_the_literal_softmax_shows_one_patchs_light_in_training_and_the_same_in_use() -> None:
-    literal, plain = make_learner(literal_softmax=True), make_learner()
+    literal, plain = make_learner(training_mask="softmax"), make_learner()
     video = literal.deal("phase3", 0)
     with torch.no_grad():
         mask = literal.anonymizer.train().render(video).mask
@@ -74,7 +74,7 @@ def test_the_literal_softmax_shows_one_patchs_light_in_training_and_the_same_in_
 
 
 def test_which_patches_count_as_kept_is_the_same_for_the_literal_softmax() -> None:
-    literal = make_learner(literal_softmax=True, visual="mse", phase3_visual_weight=1.0)
+    literal = make_learner(training_mask="softmax", visual="mse", phase3_visual_weight=1.0)
     video = literal.deal("phase3", 0)
     with torch.no_grad():
         found = literal.anonymizer.train().render(video)
@@ -111,7 +111,7 @@ def test_the_papers_optimizer_is_sgd() -> None:
 
 
 def test_f_a_is_as_the_config_asks() -> None:
-    changes: dict[str, Any] = {"embedding": 12, "depth": 2, "patch": 16, "temperature": 0.1, "literal_softmax": True}
+    changes: dict[str, Any] = {"embedding": 12, "depth": 2, "patch": 16, "temperature": 0.1, "training_mask": "softmax"}
     settings = make_learner(**changes).anonymizer.settings()
     assert {
         **changes,

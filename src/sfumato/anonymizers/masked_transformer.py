@@ -37,12 +37,14 @@ RATIO = Knob(
     "ratio", 0.0, low=0.0, high=1.0, summary="share of each frame's patches kept; 0 leaves it to the threshold"
 )
 
+TRAINING_MASKS = ("hard", "soft", "softmax")
+
 
 @dataclass(frozen=True)
 class Rendered:
     """A clip anonymized, and how: what the losses need.
 
-    output: X' (B, T, 3, H, W). mask: (B, T, N), how much each patch shows; soft with a gradient in training, 0 or 1 in
+    output: X' (B, T, 3, H, W). mask: (B, T, N), how much each patch shows; with a gradient in training, 0 or 1 in
     eval mode. scores: s̃ (B, T, N), all 0 where nothing was scored.
     """
 
@@ -56,14 +58,15 @@ class MaskedTransformer(Anonymizer):
 
     An MLP gives every token a score s, from which its frame's mean is taken (s̃). In eval mode patches with
     s̃ > `threshold` are shown as they were painted, and the others are black; the best of each frame is always shown. In
-    training (`train()`) patches are multiplied by the soft mask σ((s̃ − threshold)/temperature), which has a gradient.
+    training (`train()`) the soft mask m = σ((s̃ − threshold)/temperature) gives the gradient, and `training_mask` says what
+    is shown: "hard", as in use; "soft", patches as bright as m, which training likes best at ½ everywhere, so that it never
+    masks (the paper, as SPEC.md reads it); "softmax", the paper's letter, below.
     The threshold is in units of the score, which are those of the weights at hand: 0 is the paper's, higher hides more.
 
     ratio: not 0, the best ⌊N·ratio⌋ patches of every frame are kept instead, at least one; in training the soft mask is
     then ½ half-way between the last kept score and the first masked one, so that training and use keep the same.
-    literal_softmax: the paper's letter, a softmax of s̃/temperature over the patches of a frame as the soft mask, for its
-    ablation. It sums to 1: a frame's patches share the light of one, and a loss of its mean moves nothing. In eval mode
-    nothing is different.
+    training_mask="softmax": a softmax of s̃/temperature over the patches of a frame instead of m. It sums to 1: a frame's
+    patches share the light of one, and a loss of its mean moves nothing. In eval mode nothing is different.
     masked: off, there is no AAMM and every patch is shown (the paper's "unmasked"). frame_step: every n-th frame of a video
     makes a clip, as in training (the paper: 2 on HMDB51, 4 on UCF101).
 
@@ -88,7 +91,7 @@ class MaskedTransformer(Anonymizer):
         masked: bool = True,
         threshold: float = THRESHOLD.default,
         ratio: float = RATIO.default,
-        literal_softmax: bool = False,
+        training_mask: str = "hard",
         temperature: float = 0.05,
     ) -> None:
         super().__init__()
@@ -106,10 +109,14 @@ class MaskedTransformer(Anonymizer):
             raise SfumatoError(f"patches of {patch} do not fill frames of {size}×{size}", "use a multiple as the size")
         if not temperature > 0:
             raise SfumatoError(f"temperature = {temperature:g} makes no soft mask", "use a number above 0, such as .05")
+        if training_mask not in TRAINING_MASKS:
+            raise SfumatoError(
+                f"there is no training_mask '{training_mask}'", f"use one of {', '.join(TRAINING_MASKS)}"
+            )
         _require_one(masked, threshold, ratio)
         self.embedding, self.depth, self.patch = embedding, depth, patch  # D, L, P
         self.frames, self.size = frames, size  # T, H = W
-        self.masked, self.literal_softmax, self.temperature = masked, literal_softmax, temperature  # τ
+        self.masked, self.training_mask, self.temperature = masked, training_mask, temperature  # τ
         self.threshold, self.ratio = THRESHOLD.check(threshold), RATIO.check(ratio)  # θ
         # Faded into each other, a patch that one window masks and the other keeps would be half masked.
         self.spec = ClipSpec(length=frames, size=(size, size), frame_step=frame_step, blend=False)
@@ -136,7 +143,7 @@ class MaskedTransformer(Anonymizer):
         return {
             "embedding": self.embedding, "depth": self.depth, "patch": self.patch, "frames": self.frames,
             "size": self.size, "frame_step": self.spec.frame_step, "masked": self.masked, "threshold": self.threshold,
-            "ratio": self.ratio, "literal_softmax": self.literal_softmax, "temperature": self.temperature,
+            "ratio": self.ratio, "training_mask": self.training_mask, "temperature": self.temperature,
         }  # fmt: skip
 
     def forward(self, video: Tensor) -> Tensor:
@@ -155,7 +162,7 @@ class MaskedTransformer(Anonymizer):
         tokens = self.encode(video)
         if masked and self.masked:
             scores = self.score(tokens)
-            mask = self.soft_mask(scores) if self.training else self.hard_mask(scores).float()
+            mask = self.mask_in_training(scores) if self.training else self.hard_mask(scores).float()
         else:
             scores = torch.zeros(tokens.shape[:3], device=tokens.device)
             mask = torch.ones_like(scores)
@@ -211,13 +218,11 @@ class MaskedTransformer(Anonymizer):
         return scores - scores.mean(-1, keepdim=True)
 
     def soft_mask(self, scores: Tensor) -> Tensor:
-        """Training's m in [0, 1] of scores s̃ (B, T, N), with its gradient.
+        """m in [0, 1] of scores s̃ (B, T, N), with its gradient.
 
         >>> MaskedTransformer().soft_mask(torch.tensor([[[0.1, -0.1]]]))
         tensor([[[0.8808, 0.1192]]])
         """
-        if self.literal_softmax:
-            return (scores / self.temperature).softmax(-1)
         cut: Tensor | float = self.threshold
         if self.ratio and self._kept_count() < self.places:
             last_kept = self._kept_count() - 1
@@ -225,6 +230,20 @@ class MaskedTransformer(Anonymizer):
         elif self.ratio:
             cut = -math.inf  # all are kept
         return ((scores - cut) / self.temperature).sigmoid()
+
+    def mask_in_training(self, scores: Tensor) -> Tensor:
+        """How much each patch shows in training, with a gradient: scores s̃ (B, T, N) to the same shape.
+
+        >>> MaskedTransformer().mask_in_training(torch.tensor([[[0.1, -0.1]]]))
+        tensor([[[1., 0.]]])
+        """
+        if self.training_mask == "softmax":
+            return (scores / self.temperature).softmax(-1)
+        soft = self.soft_mask(scores)
+        if self.training_mask == "soft":
+            return soft
+        # Straight-through: the difference is exactly 0, and its gradient that of the soft mask.
+        return self.hard_mask(scores).float() + (soft - soft.detach())
 
     def hard_mask(self, scores: Tensor) -> Tensor:
         """Which patches are kept in use: scores s̃ (B, T, N) to bool (B, T, N); at least one of every frame, its best.

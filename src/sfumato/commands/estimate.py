@@ -216,7 +216,7 @@ def laf_estimate(config: Any, clip: Clip, videos: int, gpu: str) -> Estimate:
     with torch.device("meta"):
         made = MaskedTransformer(
             embedding=config.embedding, depth=config.depth, patch=config.patch, frames=clip.frames, size=clip.side,
-            frame_step=1, masked=False, ratio=0.0, literal_softmax=False, temperature=config.temperature,
+            frame_step=1, masked=False, ratio=0.0, temperature=config.temperature,
         )  # fmt: skip
         first = count("f_A", "masked transformer", made, _pixels(*clip))
     teacher = clip.frames * FRAME_OF_VIT_B * (clip.side / 224) ** 2

@@ -32,7 +32,8 @@ class LaFConfig:
     patch: int = setting(16, "P", low=1)
     masked: bool = True  # off: no AAMM, every patch is shown (Table 2)
     keep_ratio: float = setting(0.0, "α", low=0, high=1)  # of every frame's patches (appendix B.4); 0: by the threshold
-    literal_softmax: bool = False  # the soft mask as the paper writes it
+    # what training shows: as in use, or the paper's soft mask, read by SPEC.md or by its letter
+    training_mask: Literal["hard", "soft", "softmax"] = "hard"
     temperature: float = setting(0.05, "τ", low=1e-4)
     # what f_A minimises: λ_action·L_action − λ_vis·L_visual + λ_mask·L_mask
     visual: Literal["mse+ssim", "ssim", "mse", "l1+ssim"] = "mse+ssim"
@@ -64,8 +65,8 @@ class LaFConfig:
             raise SfumatoError(
                 f"embeddings = '{self.embeddings}' does not fit", f"join some of {', '.join(LEVELS)} by +, each once"
             )
-        if not self.masked and (self.keep_ratio or self.literal_softmax):
-            idle = "keep_ratio" if self.keep_ratio else "literal_softmax"
+        if not self.masked and (self.keep_ratio or self.training_mask != "hard"):
+            idle = "keep_ratio" if self.keep_ratio else "training_mask"
             raise SfumatoError(f"masked = false leaves nothing for {idle} to do", "leave one of them out")
 
     def levels(self) -> tuple[str, ...]:

@@ -63,7 +63,7 @@ class LabelFree:
             )  # fmt: skip
         return MaskedTransformer(
             embedding=c.embedding, depth=c.depth, patch=c.patch, frames=frames, size=height,
-            frame_step=frame_step(bank.times), masked=c.masked, ratio=c.keep_ratio, literal_softmax=c.literal_softmax,
+            frame_step=frame_step(bank.times), masked=c.masked, ratio=c.keep_ratio, training_mask=c.training_mask,
             temperature=c.temperature,
         )  # fmt: skip
 
