@@ -151,7 +151,10 @@ def judge(
         list[str], typer.Argument(help="names (downsample:factor=16) or folders", metavar="ANONYMIZER")
     ],
     data: Annotated[
-        str, typer.Option("--data", help="theatre, theatre:small, manifest:PATH/index.csv, folder:PATH")
+        str,
+        typer.Option(
+            "--data", help="theatre, theatre:small, manifest:PATH/index.csv, folder:PATH; 'A + B': cross-dataset"
+        ),
     ] = "theatre:small",
     protocol: Annotated[str, typer.Option("--protocol", help="see `sfumato list protocols`")] = "known",
     seeds: SeedsOption = 1,
