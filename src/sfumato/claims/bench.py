@@ -208,11 +208,29 @@ def rounded(row: Row) -> Row:
     return {key: f"{value:.4g}" if isinstance(value, float) else value for key, value in row.items()}
 
 
-class Bench:
-    """One data set, decoded once, before one judge; raw video is judged once."""
+class Workshop:
+    """Where trials are trained: one data set, decoded once."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan, self.device = plan, pick_device(plan.device)
+        self.banks = load_banks(plan.data, plan.data, self.device)
+
+    def train(self, trial: Trial, seed: int) -> RunFolder:
+        """The finished run of a trial; one that was stopped is taken up."""
+        method = find_method(trial.method)
+        recipe = Path(trial.recipe) if trial.recipe else None
+        config = load_options(method.config, recipe=recipe, settings=trial.settings())
+        run = open_run(self.plan, trial, seed, config, self.plan.data)
+        if not run.result.exists():
+            method.train(config, Stage(self.banks, run, seed, self.device, title=method.name))
+        return run
+
+
+class Bench(Workshop):
+    """A workshop with one judge; raw video is judged once."""
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__(plan)
         judged = plan.judge_data or plan.data
         views = 3 if reads_files(judged) else 1
         config = JudgeConfig(epochs=plan.epochs, views=views, attacks=plan.attacks, vlm=plan.vlm)
@@ -222,7 +240,6 @@ class Bench:
         self.judge: KnownProtocol = protocol.make(
             open_dataset(judged), config, device=self.device, folder=plan.runs / "judge"
         )
-        self.banks = load_banks(plan.data, plan.data, self.device)
 
     def examine(self, anonymizer: Anonymizer, seeds: int) -> dict[str, list[Answers]]:
         """An anonymizer before that many judges."""
@@ -236,16 +253,6 @@ class Bench:
     def begin(self) -> None:
         """Raw video, for all lanes, while the others train."""
         self.raw(self.plan.judge_seeds)
-
-    def train(self, trial: Trial, seed: int) -> RunFolder:
-        """The finished run of a trial; one that was stopped is taken up."""
-        method = find_method(trial.method)
-        recipe = Path(trial.recipe) if trial.recipe else None
-        config = load_options(method.config, recipe=recipe, settings=trial.settings())
-        run = open_run(self.plan, trial, seed, config, self.plan.data)
-        if not run.result.exists():
-            method.train(config, Stage(self.banks, run, seed, self.device, title=method.name))
-        return run
 
     def rows(self, trial: Trial, seed: int, strengths: list[Strength]) -> Iterator[Row]:
         """A row for each strength; all but the first find the training done."""

@@ -25,6 +25,7 @@ MEASURES = {
     # Of other networks than f_A was trained with.
     "reader change": "reader_change",  # top-1 on new people, less on raw video, by the f'_T that loses most
     "attacker lead": "attacker_lead",  # residual leakage to the best other f'_B, less that to f_B's own architecture
+    "dropped content": "dropped",  # R²: the share of the variance of dropped tubelets' colours that is read beside them
     # On features. change: less what raw features give, and kept: (value − chance)/(raw − chance), both on the same test videos.
     "action change": "action_change",
     "action kept": "action_kept",

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.claims.bench import Plan, Row, Trial, about, missing, read_rows, read_trials, run_jobs, same, write_rows
+from sfumato.claims.dropped_bench import DROPPED, DroppedPlan
 from sfumato.claims.latent_bench import LatentPlan
 from sfumato.claims.ledger import EXACT, MEASURES, RAW, Claim, Ledger, Table
 from sfumato.claims.verdict import Evidence, Found, raw_beside
@@ -88,6 +89,8 @@ def plan_of(table: Table, runs: Path, *, judge_data: str = "", device: str = "au
             table.data, runs, judge_data, device=device, lanes=lanes, encoder=table.encoder,
             detection_data=table.detection_data, anomaly_data=table.anomaly_data,
         )  # fmt: skip
+    if table.protocol == DROPPED:
+        return DroppedPlan(table.data, runs, judge_data, device=device, lanes=lanes)
     return Plan(
         table.data, runs, judge_data, attacks=table.attacks, device=device, lanes=lanes, vlm=table.vlm,
         protocol=table.protocol,
@@ -112,7 +115,8 @@ def run_claims(
             for row in run_jobs(plan, missing(plan, list(wanted.values()), seeds, rows)):
                 rows.append(row)
                 write_rows(root / table.results, rows)
-                yield f"{name_of(row['trial'], row['strength'])}, seed {row['seed']}: residual {row['residual']}"
+                leaks = f": residual {row['residual']}" if row.get("residual") else ""
+                yield f"{name_of(row['trial'], row['strength'])}, seed {row['seed']}{leaks}"
 
 
 def check_trials(ledger: Ledger, root: Path) -> None:
