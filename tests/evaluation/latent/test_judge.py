@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,17 @@ import torch
 
 from sfumato.anonymizers.latent_adapter import LatentAdapter
 from sfumato.errors import SfumatoError
-from sfumato.evaluation.latent.material import make_subject, parts_of, static_rows, stretches, whole_rows
+from sfumato.evaluation.latent.judge import moved_notes
+from sfumato.evaluation.latent.material import (
+    Moved,
+    Subject,
+    make_subject,
+    moved,
+    parts_of,
+    static_rows,
+    stretches,
+    whole_rows,
+)
 from sfumato.evaluation.result import Result
 from sfumato.report import render_table, write_report
 
@@ -88,6 +99,30 @@ def test_an_adapter_on_videos_sees_no_neighbour() -> None:
     subject = make_subject("video", adapter, data)
     alone = adapter(data.clips(2)[None])[0]
     assert torch.allclose(subject.features.clips(2), alone, atol=1e-5)
+
+
+def test_how_far_whole_and_static_clips_are_moved() -> None:
+    data = long(2)
+    data.vectors[:] = 0
+    data.vectors[::2, :, 0], data.vectors[1::2, :, 0] = 2.0, -2.0  # all are 2 from their mean
+    after = data.vectors.clone()
+    after[:, 0, 1] += 0.01
+    after[:, 1:, 1] += 6
+    subject = Subject("f_A", Planted(lambda features: features), data, replace(data, vectors=after))
+    assert moved(subject) == pytest.approx((0.005, 3.0))
+
+
+def test_video_that_passes_as_it_is_is_told() -> None:
+    (note,) = moved_notes("f_A", Moved(0.007, 107.8))
+    assert note == (
+        "f_A: whole clips pass nearly as they are, changed by 0.007 of their spread, static ones by 108: "
+        "what those hide says nothing about video"
+    )
+    assert moved_notes("f_A", Moved(0.5, 107.8)) == []
+    assert moved_notes("f_A", Moved(0.0, float("nan")))[0].endswith("changed by 0 of their spread")
+    result = judged(short(), "retrieval", epochs=1, barely=Planted(lambda features: features * 1.001), far=keep(ACTION))
+    (told,) = [note for note in result.notes if "pass nearly" in note]
+    assert told.startswith("barely: whole clips pass nearly")
 
 
 def test_features_that_are_not_finite_are_refused() -> None:

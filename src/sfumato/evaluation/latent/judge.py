@@ -19,7 +19,7 @@ from sfumato.evaluation.latent.detection import DetectionProtocol
 from sfumato.evaluation.latent.gait import OTHER, SAME, GaitProtocol
 from sfumato.evaluation.latent.gap import GapProtocol
 from sfumato.evaluation.latent.inversion import InversionProtocol
-from sfumato.evaluation.latent.material import RawFeatures, Subject, make_subject
+from sfumato.evaluation.latent.material import Moved, RawFeatures, Subject, make_subject, moved
 from sfumato.evaluation.latent.probe import ProbeProtocol
 from sfumato.evaluation.latent.readers import EPOCHS
 from sfumato.evaluation.latent.reconstruction import ReconstructionProtocol
@@ -43,6 +43,7 @@ PROTOCOLS: Mapping[str, type[LatentProtocol]] = {
 }  # fmt: skip
 ALL = "latent"
 NAN = math.nan
+UNTOUCHED = 0.1  # of the features' spread: f_A that moves whole clips by less hides little of them
 
 
 @dataclass
@@ -79,9 +80,14 @@ class LatentJudge:
         self.watch.total(len(self.protocols) * self.config.seeds * (1 + len(adapters)))
         reference = self._examine(make_subject(raw.name, raw, self.data))
         lines: list[Line] = [self._line(raw.name, reference, reference)]
+        told = []
         for name, adapter in adapters.items():
-            lines.append(self._line(name, self._examine(make_subject(name, adapter, self.data)), reference))
-        return self._result(lines)
+            subject = make_subject(name, adapter, self.data)
+            lines.append(self._line(name, self._examine(subject), reference))
+            told += moved_notes(name, moved(subject))
+        result = self._result(lines)
+        result.notes += told
+        return result
 
     def _examine(self, subject: Subject) -> dict[str, list[Sheet]]:
         """What each protocol leaves, a sheet for each seed."""
@@ -154,6 +160,22 @@ def _strongest(attacks: Sequence[Ruler]) -> list[Strongest]:
     gait = {ruler.sitting.exam.name: ruler for ruler in attacks}
     own = gait.get(OTHER.name) or gait.get(SAME.name)
     return [strongest_of([own])] if own else []
+
+
+def moved_notes(name: str, found: Moved) -> list[str]:
+    """A warning where f_A leaves video as it is, whatever it does to single frames that stand still.
+
+    >>> moved_notes("f_A", Moved(0.5, 0.5))
+    []
+    """
+    if found.whole >= UNTOUCHED:
+        return []
+    still = (
+        ""
+        if math.isnan(found.static)
+        else f", static ones by {found.static:.3g}: what those hide says nothing about video"
+    )
+    return [f"{name}: whole clips pass nearly as they are, changed by {found.whole:.2g} of their spread{still}"]
 
 
 def scored_notes(lines: Sequence[Line]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, cast
@@ -80,6 +81,26 @@ def make_subject(name: str, adapter: LatentAnonymizer, raw: FeatureSet) -> Subje
     if not bool(vectors.isfinite().all()):
         raise SfumatoError(f"'{name}' makes features of {raw.name} that are not finite", "train it again")
     return Subject(name, adapter, raw, replace(raw, vectors=vectors))
+
+
+class Moved(NamedTuple):
+    """By how much f_A changes features, in the middle of all clips, relative to how far they are from their mean."""
+
+    whole: float
+    static: float  # NaN where there are no static clips
+
+
+def moved(subject: Subject) -> Moved:
+    """How far f_A moves whole clips, and static ones. 0: not at all; 1: as far as they are from their mean.
+
+    >>> moved(make_subject("raw", RawFeatures(16), features))
+    Moved(whole=0.0, static=0.0)
+    """
+    before, after = subject.raw.vectors, subject.features.vectors
+    spread = (before - before.mean(0)).norm(dim=2).clamp(min=1e-12)
+    shares = (after - before).norm(dim=2) / spread
+    static = shares[:, 1:].median() if shares.shape[1] > 1 else torch.tensor(math.nan)
+    return Moved(float(shares[:, 0].median()), float(static))
 
 
 def stretches(data: FeatureSet, videos: Tensor) -> Iterator[Stretch]:
