@@ -16,8 +16,10 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)
 	$(BIN)/sfumato demo
 
+# One process per core, one thread in each; the tests of a file stay together, since they share what is costly to make.
+# At most four: each loads torch for itself, and a container may show more cores than it may use.
 test: $(READY)
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile
 
 lint: $(READY)
 	$(BIN)/ruff check .
