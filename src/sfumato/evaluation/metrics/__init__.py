@@ -1,4 +1,4 @@
-"""The numbers: accuracy, attributes (cMAP, F1, gain over chance), residual leakage, trade-off (NHV), detection,
+"""The numbers: accuracy, attributes (cMAP, F1, gain over chance), residual leakage, trade-off (NHV, combined score), detection,
 anomalies, re-identification, reconstruction, and their intervals.
 
 Pure functions on arrays, in float64; each score has its chance line beside it.
@@ -36,6 +36,7 @@ from sfumato.evaluation.metrics.bootstrap import (
     resampler,
     strongest,
 )
+from sfumato.evaluation.metrics.combined import combined_score
 from sfumato.evaluation.metrics.detection import Found, Truth, detection_ap, detection_map
 from sfumato.evaluation.metrics.gain import Gain, gain_over_random, random_f1
 from sfumato.evaluation.metrics.hypervolume import REFERENCE, leakage_removed, nhv, pareto_front, utility_kept
@@ -70,6 +71,7 @@ __all__ = [
     "chance_top1",
     "cmap",
     "coin_f1",
+    "combined_score",
     "detection_ap",
     "detection_map",
     "f1",
