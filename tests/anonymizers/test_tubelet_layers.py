@@ -12,6 +12,7 @@ from torch.nn import functional
 from sfumato.anonymizers.tubelet_layers import (
     Predictor,
     Stack,
+    TubeletStem,
     aggregate,
     draw_decision,
     masked_attention,
@@ -132,3 +133,26 @@ def test_the_most_wanted_are_taken_and_of_equal_ones_the_first() -> None:
     logits[0, 1] = torch.tensor([0.0, 99.0])  # a probability of 1 in floats
     logits[0, 1, 48] = torch.tensor([0.0, 100.0])
     assert most_wanted(logits, 4).tolist() == [[[0, 1, 20, 40], [0, 1, 2, 48]]]
+
+
+def test_the_stem_sees_the_frames_of_a_tubelet_and_five_times_what_changes_in_it() -> None:
+    torch.manual_seed(0)
+    stem = TubeletStem(2, 4, 8)
+    video = torch.rand(3, 2, 4, 4)  # colours, frames
+    seen = torch.cat([video, 5 * (video[:, 1:] - video[:, :1])], 1).flatten(
+        0, 1
+    )  # for each colour first, second, change
+    expected = stem.output(stem.convolutions(seen[None]).flatten(1))
+    torch.testing.assert_close(stem(video.flatten()[None]), expected)
+
+
+@pytest.mark.parametrize(("duration", "patch"), [(1, 2), (2, 8), (4, 6)])
+def test_the_stem_makes_each_tubelets_token_from_itself_alone(duration: int, patch: int) -> None:
+    stem = TubeletStem(duration, patch, 12)
+    cut = torch.rand(2, 5, 3 * duration * patch**2)
+    tokens = stem(cut)
+    assert tokens.shape == (2, 5, 12)
+    other = cut.clone()
+    other[0, 3] = 0
+    changed = (stem(other) - tokens).abs().amax(2) > 1e-6
+    assert changed.nonzero().tolist() == [[0, 3]]

@@ -24,8 +24,8 @@ from .contract import batch_mates_are_not_seen, gradients_reach, type_and_range_
 
 MODES = pytest.mark.parametrize(
     "mode",
-    [{}, {"two_pass": True}, {"anonymize": False}, {"sparsify": False, "alpha": 1.0}],
-    ids=["paper", "two_pass", "sparsification", "anonymization"],
+    [{}, {"two_pass": True}, {"anonymize": False}, {"sparsify": False, "alpha": 1.0}, {"stem": True, "two_pass": True}],
+    ids=["paper", "two_pass", "sparsification", "anonymization", "stem"],
 )
 
 

@@ -14,6 +14,9 @@ from torch import Tensor, nn
 
 from sfumato.recognizers.layers import TransformerLayer
 
+STEM_WIDTHS = (32, 64)
+CHANGE = 5.0  # how much stronger a tubelet's stem sees changes
+
 
 def open_columns(decision: Tensor) -> Tensor:
     """Eq. 9, M: (B, n) to (B, n, n). Row i sees the kept tokens, and itself.
@@ -79,6 +82,40 @@ def aggregate(local: Tensor, spatial: Tensor, spatiotemporal: Tensor, decision: 
     in_step = kept_mean(spatial, decision, (2,)).expand_as(spatial)
     in_clip = kept_mean(spatiotemporal, decision, (1, 2)).expand_as(spatiotemporal)
     return torch.cat([local, in_step, in_clip], dim=-1)
+
+
+class TubeletStem(nn.Module):
+    """Tubelets (…, 3·δT·P·P) to tokens (…, D): two convolutions over the frames of each and how they change, a linear map.
+
+    It looks at one tubelet at a time, so that nothing gets from one to another. A linear map of pixels alone does not find
+    movement in a thousand clips.
+
+    >>> TubeletStem(2, 8, 192)(torch.rand(4, 64, 384)).shape
+    torch.Size([4, 64, 192])
+    """
+
+    def __init__(self, duration: int, patch: int, embedding: int) -> None:
+        super().__init__()
+        self.shape = (3, duration, patch, patch)
+        first, second = STEM_WIDTHS
+        half = -(-patch // 2)
+        quarter = -(-half // 2)
+        channels = 3 * (2 * duration - 1)
+        self.convolutions = nn.Sequential(
+            nn.Conv2d(channels, first, 3, stride=2, padding=1), nn.GELU(),
+            nn.Conv2d(first, second, 3, stride=2, padding=1), nn.GELU(),
+        )  # fmt: skip
+        self.output = nn.Linear(second * quarter**2, embedding)
+        # multiply-adds for one tubelet
+        self.work = 9 * first * (channels * half**2 + second * quarter**2) + self.output.weight.numel()
+
+    def forward(self, tubelets: Tensor) -> Tensor:
+        """(…, 3·δT·P·P) to (…, D)."""
+        frames = tubelets.reshape(-1, *self.shape)
+        # As in `with_change`, what changes is small beside what is there.
+        seen = torch.cat([frames, CHANGE * frames.diff(dim=2)], 2).flatten(1, 2)
+        tokens: Tensor = self.output(self.convolutions(seen).flatten(1))
+        return tokens.view(*tubelets.shape[:-1], -1)
 
 
 class Predictor(nn.Module):

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from sfumato.anonymizers.base import Anonymizer, ClipSpec, Knob
 from sfumato.anonymizers.settings import require_least
-from sfumato.anonymizers.tubelet_layers import Predictor, Stack, draw_decision, kept_mean, most_wanted
+from sfumato.anonymizers.tubelet_layers import Predictor, Stack, TubeletStem, draw_decision, kept_mean, most_wanted
 from sfumato.errors import SfumatoError
 from sfumato.recognizers.base import IMAGENET
 from sfumato.recognizers.layers import initialise_transformer
@@ -68,7 +68,8 @@ class Tubelets(Anonymizer):
     two_pass: kept tokens have seen dropped ones in the layers before the drop, so that what was dropped may come out
     beside its place. With two passes the first only decides; the second sees the kept tubelets alone, from the start.
     anonymize: off, kept tubelets come out as they came in (no PAB). sparsify: off, all are kept (alpha must be 1).
-    frame_step: every n-th frame of a video makes a clip, as in training.
+    frame_step: every n-th frame of a video makes a clip, as in training. stem: two convolutions make a tubelet's token, and not
+    the paper's one (a linear map of its pixels), which wants a pretrained network behind it.
 
     >>> Tubelets(alpha=0.5, two_pass=True).eval()(torch.rand(1, 16, 3, 112, 112))
     """
@@ -94,6 +95,7 @@ class Tubelets(Anonymizer):
         two_pass: bool = False,
         anonymize: bool = True,
         sparsify: bool = True,
+        stem: bool = False,
     ) -> None:
         super().__init__()
         # the predictor's last layer has a quarter of the embedding
@@ -130,7 +132,7 @@ class Tubelets(Anonymizer):
         values = duration * patch * patch
         self.register_buffer("mean", torch.tensor(IMAGENET.mean).repeat_interleave(values), persistent=False)
         self.register_buffer("std", torch.tensor(IMAGENET.std).repeat_interleave(values), persistent=False)
-        self.tokenizer = nn.Linear(3 * values, embedding)
+        self.tokenizer: nn.Linear | TubeletStem = nn.Linear(3 * values, embedding)
         self.position = nn.Parameter(torch.zeros(self.steps, self.places, embedding))
         self.blocks = nn.ModuleList(Stack(embedding, depth) for _ in range(blocks))
         self.predictors = nn.ModuleList(Predictor(embedding) for _ in range(blocks if sparsify else 0))
@@ -139,6 +141,8 @@ class Tubelets(Anonymizer):
         self.output = nn.Linear(embedding, 3 * values) if anonymize else None
         nn.init.trunc_normal_(self.position, std=0.02)
         initialise_transformer(self)
+        if stem:
+            self.tokenizer = TubeletStem(duration, patch, embedding)
 
     def settings(self) -> dict[str, float | int | str | bool]:
         """The constructor's arguments."""
@@ -147,6 +151,7 @@ class Tubelets(Anonymizer):
             "patch": self.tubelet[1], "frames": self.frames, "size": self.size,
             "frame_step": self.spec.frame_step, "alpha": self.alpha,
             "two_pass": self.two_pass, "anonymize": self.anonymizes, "sparsify": self.sparsifies,
+            "stem": isinstance(self.tokenizer, TubeletStem),
         }  # fmt: skip
 
     def forward(self, video: Tensor) -> Tensor:
@@ -229,7 +234,8 @@ class Tubelets(Anonymizer):
         share = (self.alpha if alpha is None else ALPHA.check(alpha)) if self.sparsifies else 1.0
         # tokens in each block, and last those that are painted
         counts = [self.steps * n for n in (self.places, *kept_counts(self.places, share, len(self.blocks)))]
-        tokenizing = self.tokenizer.weight.numel()
+        tokenizer = self.tokenizer
+        tokenizing = tokenizer.work if isinstance(tokenizer, TubeletStem) else tokenizer.weight.numel()
         total = counts[0] * tokenizing + sum(map(self._layers_work, counts[:-1]))
         for count, predictor in zip(counts, self.predictors, strict=False):
             total += count * sum(weight.numel() for weight in predictor.parameters() if weight.ndim == 2)

@@ -16,6 +16,7 @@ class STPrivacyConfig(GameConfig):
     embedding: int = setting(384, "D", low=24)
     duration: int = setting(2, "δT", low=1)
     patch: int = setting(16, "δH = δW", low=2)
+    stem: bool = True  # a token is made by convolutions inside its tubelet; false: by the paper's linear map
     keep_ratio: float = setting(0.7, "α", low=0.05, high=1)  # of the tubelets that each of three blocks is given
     mechanism: Literal["both", "sparsification", "anonymization"] = "both"
     two_pass: bool = False  # kept tubelets never see dropped ones

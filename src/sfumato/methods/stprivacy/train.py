@@ -38,9 +38,10 @@ class TubeletGame(Game):
         """f_A as the config asks for."""
         c = self.config
         return Tubelets(
-            embedding=c.embedding, duration=c.duration, patch=c.patch, frames=self.banks.action.pixels.shape[1], size=size,
-            frame_step=frame_step(self.banks.action.times), alpha=self.keep_ratio, two_pass=c.two_pass,
-            anonymize=c.mechanism != "sparsification", sparsify=c.mechanism != "anonymization",
+            embedding=c.embedding, duration=c.duration, patch=c.patch, stem=c.stem, size=size,
+            frames=self.banks.action.pixels.shape[1], frame_step=frame_step(self.banks.action.times),
+            alpha=self.keep_ratio, two_pass=c.two_pass, anonymize=c.mechanism != "sparsification",
+            sparsify=c.mechanism != "anonymization",
         )  # fmt: skip
 
     @property
