@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
 import shlex
 import signal
@@ -85,6 +86,18 @@ def write_table(path: Path, rows: list[dict[str, Any]]) -> None:
 
 def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.mark.parametrize(("loss", "told"), [(2.29, True), (1.0, False)])
+def test_an_f_t_that_reads_nothing_is_told(
+    loss: float, told: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = RunFolder.open(tmp_path / "run", {"method": "stprivacy", "config": {}, "data": "theatre:small"}, resume=False)
+    watched = {"L1": 0.4, "shown": 0.2, "L_T": loss, "action": 0.1}
+    run.save_result({"watched": watched, "audit": [], "trained_parameters": 1, "guessing": {"L_T": math.log(10)}})
+    train.show_run(run)
+    said = " ".join("".join(capsys.readouterr()).split())
+    assert ("f_T hardly reads what f_A draws (L_T 2.29, guessing 2.30)" in said) is told
 
 
 def test_from_end_to_end(

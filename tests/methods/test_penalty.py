@@ -103,7 +103,7 @@ def test_it_is_paid_on_the_action_clips_only() -> None:
 
 def test_it_trains_with_the_nested_unet(tmp_path: Path) -> None:
     result = train(tiny(PenaltyConfig, anonymizer="unet++", steps=2), make_stage(tmp_path / "run"))
-    assert set(result) == {"watched", "audit", "trained_parameters"}
+    assert set(result) == {"watched", "audit", "trained_parameters", "guessing"}
 
 
 def test_it_is_found_by_name() -> None:

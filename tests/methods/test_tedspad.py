@@ -106,7 +106,7 @@ def test_the_term_is_part_of_the_utility_loss_in_both_steps() -> None:
 
 def test_it_trains(tmp_path: Path) -> None:
     result = train(tiny(TeDSPADConfig, steps=2), make_stage(tmp_path / "run"))
-    assert set(result) == {"watched", "audit", "trained_parameters"}
+    assert set(result) == {"watched", "audit", "trained_parameters", "guessing"}
 
 
 def test_it_is_found_by_name() -> None:

@@ -39,6 +39,7 @@ VLM, ENCODER = "vlm", "encoder"
 TAUGHT: dict[str, type[CaptionConfig] | type[EncoderConfig]] = {VLM: CaptionConfig, ENCODER: EncoderConfig}
 WATCHED = 128  # clips a training is watched by
 DRAWN_PEOPLE = "It was made on drawn people: about real video it has shown nothing."
+UNREAD = 0.9  # of the loss of guessing: an f_T that is no better reads nothing
 
 
 @dataclass(frozen=True)
@@ -253,7 +254,9 @@ def show_run(run: RunFolder) -> None:
     if watched["action"] is not None:
         say(f"action on new people, by the f_T it was trained with: {_percent(watched['action'])}")
     about = run.about()
-    if about["config"].get("sparsity_weight"):  # of other pictures the mean brightness tells nothing
+    if about["config"].get("sparsity_weight") or about["config"].get(
+        "dots"
+    ):  # of other pictures the mean brightness tells nothing
         say(f"share of the picture that is not black: {_percent(watched['shown'])}")
     if result["audit"]:
         table = Table("attacker", "task", "guessing", "raw video", "trained against", "fresh", "", box=None)
@@ -263,6 +266,12 @@ def show_run(run: RunFolder) -> None:
         out.print(table)
         say(
             "What a fresh attacker reads is what counts, and only where it can read raw video; the judge's may read more."
+        )
+    blind = result.get("guessing", {}).get("L_T")
+    if blind and watched["L_T"] > UNREAD * blind:
+        say(
+            f"f_T hardly reads what f_A draws (L_T {watched['L_T']:.2f}, guessing {blind:.2f}): what it hides is "
+            "destroyed; train longer, or with an f_T that learns from nothing: --set utility=r3d-18"
         )
     if str(about["data"]).startswith("theatre"):
         say(DRAWN_PEOPLE)

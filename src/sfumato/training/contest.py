@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from sfumato.anonymizers import Anonymizer, save
+from sfumato.objectives.labels import blind_action_loss
 from sfumato.training.audit import verdict
 from sfumato.training.dealing import Banks
 from sfumato.training.device import find_fast_kernels, keep_freed_memory
@@ -49,7 +50,10 @@ def contest(game: Game, objective: Objective, utility_loss: UtilityLoss, stage: 
     limits = {"L_T": DIVERGED * math.log(max(2, stage.banks.action_count))}
     Player(phases, game, stage.run, stage.device, stage.seed, limits, stage.timing, stage.progress).play()
     moved = count_moved(*game.optimizers.values(), *game.budget_optimizers)
-    result = {"watched": game.watch(), "audit": confront(game), "trained_parameters": moved}
+    result = {
+        "watched": game.watch(), "audit": confront(game), "trained_parameters": moved,
+        "guessing": {"L_T": blind_action_loss(stage.banks.action.actions, stage.banks.action_count)},
+    }  # fmt: skip
     leave(game.anonymizer, result, stage)
     return result
 
