@@ -54,19 +54,37 @@ def test_the_anonymizer_is_as_the_config_asks() -> None:
     assert nested.settings()["width"] == 0.25 and nested.settings()["size"] == 32
 
 
-def test_dots_grow_few_by_the_same_factor_and_stay_few() -> None:
-    assert [allowed_dots(progress, 784, 4) for progress in (0.0, 0.3, 0.6, 0.8, 1.0)] == [784, 56, 4, 4, 4]
-    assert [allowed_dots(progress, 9, 20) for progress in (0.0, 1.0)] == [20, 20]  # fewer squares than dots
+def test_dots_grow_few_by_the_same_factor() -> None:
+    assert [allowed_dots(narrowed, 784, 4) for narrowed in (0.0, 0.5, 1.0)] == [784, 56, 4]
+    assert [allowed_dots(narrowed, 9, 20) for narrowed in (0.0, 1.0)] == [20, 20]  # fewer squares than dots
 
 
-def test_the_anonymizer_shows_as_many_dots_as_its_step_allows() -> None:
-    game = make_game(levels=2, grey=True, cell=2, dots=3, steps=10)
+def test_dots_grow_few_as_fast_as_the_utility_model_reads_and_at_last_without_waiting() -> None:
+    game, output = make_game(levels=2, grey=True, cell=2, dots=3, steps=10), torch.zeros(1, 1, 3, 4, 4)
     cells = (SIDE // 2) ** 2
+
+    def dots(step: int) -> int:
+        game.schedule(step)
+        return game.anonymizer.bottleneck.dots
+
     assert game.anonymizer.bottleneck.dots == 3  # as it is saved, and audited
-    game.schedule(0)
-    assert game.anonymizer.bottleneck.dots == cells
-    game.schedule(3)
-    assert game.anonymizer.bottleneck.dots == math.ceil(math.sqrt(3 * cells))
-    game.schedule(9)
-    output = game.anonymizer(game.banks.action.pixels[:2].float() / 255)
-    assert int((output[:, :, 0] > 0).flatten(2).sum(2).max()) <= 3 * 4  # pixels of three squares
+    assert dots(0) == cells
+    game.shown(output, torch.tensor(math.log(3)))  # f_T guesses among three actions
+    assert dots(1) == cells
+    game.shown(output, torch.tensor(0.0))  # f_T reads without loss: 3/10 of the way
+    assert dots(2) == math.ceil(3 * (cells / 3) ** 0.7)
+    game.shown(output, torch.tensor(0.25 * math.log(3)))  # half as well, half as fast
+    assert dots(5) == math.ceil(3 * (cells / 3) ** 0.55)
+    assert dots(7) == math.ceil(
+        3 * (cells / 3) ** (1 / 3)
+    )  # two thirds of the way from half of the steps to four fifths
+    assert dots(8) == dots(9) == 3
+    shown = game.anonymizer(game.banks.action.pixels[:2].float() / 255)
+    assert int((shown[:, :, 0] > 0).flatten(2).sum(2).max()) <= 3 * 4  # pixels of three squares
+
+
+def test_how_narrow_the_picture_is_survives_an_interruption() -> None:
+    first, second = (make_game(levels=2, grey=True, cell=2, dots=3, steps=10) for _ in range(2))
+    first.shown(torch.zeros(1, 1, 3, 4, 4), torch.tensor(0.0))
+    second.load_state_dict(first.state_dict())
+    assert second.narrowed == first.narrowed == pytest.approx(0.3)

@@ -17,7 +17,7 @@ from sfumato.objectives.rate import sparsity
 from sfumato.objectives.reconstruction import l1_reconstruction
 from sfumato.training.adversarial import AdversarialConfig
 from sfumato.training.bank import frame_step
-from sfumato.training.dealing import ActionBatch
+from sfumato.training.dealing import ActionBatch, Banks
 from sfumato.training.device import autocast
 from sfumato.training.minimax import Game, Terms
 from sfumato.training.opponents import Views
@@ -25,7 +25,9 @@ from sfumato.training.optimisation import descend, frozen, set_rate
 from sfumato.training.phases import Phase
 from sfumato.training.processes import mean_over_crew
 
-NARROWED = 0.6  # of the minimax steps, after which f_A shows no more dots than it will in use
+# How the picture narrows to its few dots: in a third of the minimax steps if f_T reads without loss, slower as it reads
+# worse; from half of the steps on without waiting, so that the last fifth shows what f_A will show in use.
+PACE, IMPATIENT, NARROW = 3.0, 0.5, 0.8
 
 
 class FrameGame(Game):
@@ -39,13 +41,18 @@ class FrameGame(Game):
         times = self.banks.action.times
         return make_frame_network(self.config, size, times.shape[1], frame_step(times))
 
+    def __init__(self, config: AdversarialConfig, banks: Banks, *, seed: int, device: torch.device) -> None:
+        super().__init__(config, banks, seed=seed, device=device)
+        self.narrowed = 0.0  # from 0, all squares may be shown, to 1, the config's dots
+
     def schedule(self, step: int) -> None:
         """The rates of this minimax step, and how many dots a frame may show in it."""
         super().schedule(step)
         if self.config.dots:
+            hurry = (step / self.config.steps - IMPATIENT) / (NARROW - IMPATIENT)
+            self.narrowed = min(1.0, max(self.narrowed, hurry))
             narrow, size = self.anonymizer.bottleneck, self.anonymizer.size
-            cells = math.ceil(size / narrow.cell) ** 2
-            narrow.dots = allowed_dots(step / self.config.steps, cells, self.config.dots)
+            narrow.dots = allowed_dots(self.narrowed, math.ceil(size / narrow.cell) ** 2, self.config.dots)
 
     def adversarial_terms(self, batch: ActionBatch, output: Tensor, views: Mapping[str, Views]) -> Terms:
         """What every method's f_A minimises: L_T, −ω·L_B, and the price of what is shown."""
@@ -65,11 +72,22 @@ class FrameGame(Game):
         """μ times what is shown of a clip beyond the share that is free, at full price only while f_T reads.
 
         The price falls to nothing as L_T rises to half the loss of guessing: otherwise black is the quickest way out
-        before f_T has learnt anything, and from black there is no way back.
+        before f_T has learnt anything, and from black there is no way back. Dots grow fewer at the same pace.
         """
         loss = mean_over_crew({"L_T": action_loss})["L_T"]
         price = (1 - loss / (0.5 * self.guessing)).clamp(min=0)
+        if self.config.dots:
+            self.narrowed += float(price) * PACE / self.config.steps
         return price * self.config.sparsity_weight * sparsity(output, self.config.free_share)
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that a resumed game needs."""
+        return super().state_dict() | {"narrowed": self.narrowed}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take up a game where `state_dict` left it."""
+        super().load_state_dict(state)
+        self.narrowed = state["narrowed"]
 
     def reconstruction_step(self, step: int) -> Terms:
         """f_A towards identity (eq. 4 and 6)."""
@@ -97,16 +115,15 @@ class FrameGame(Game):
         )  # fmt: skip
 
 
-def allowed_dots(progress: float, cells: int, dots: int) -> int:
-    """From all cells at the beginning, by the same factor in every step, to `dots` when NARROWED of the steps are done.
+def allowed_dots(narrowed: float, cells: int, dots: int) -> int:
+    """From all cells, at 0, to `dots`, at 1, by the same factor in every step of the way.
 
     With the few dots of the end from the start f_T never learns what to ask for.
 
-    >>> [allowed_dots(progress, 784, 4) for progress in (0, 0.3, 0.6, 1)]
-    [784, 56, 4, 4]
+    >>> [allowed_dots(narrowed, 784, 4) for narrowed in (0, 0.5, 1)]
+    [784, 56, 4]
     """
-    left = max(0.0, 1 - progress / NARROWED)
-    return max(dots, math.ceil(dots * (cells / dots) ** left - 1e-9))
+    return max(dots, math.ceil(dots * (cells / dots) ** (1 - narrowed) - 1e-9))
 
 
 def make_frame_network(config: AdversarialConfig, size: int, frames: int, step: int) -> UNet | UNetPlusPlus:
