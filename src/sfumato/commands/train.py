@@ -269,9 +269,14 @@ def show_run(run: RunFolder) -> None:
         )
     blind = result.get("guessing", {}).get("L_T")
     if blind and watched["L_T"] > UNREAD * blind:
+        other = (
+            ""
+            if about["config"].get("utility") == "r3d-18"
+            else ", or with an f_T that learns from nothing: --set utility=r3d-18"
+        )
         say(
-            f"f_T hardly reads what f_A draws (L_T {watched['L_T']:.2f}, guessing {blind:.2f}): what it hides is "
-            "destroyed; train longer, or with an f_T that learns from nothing: --set utility=r3d-18"
+            f"f_T hardly reads what f_A draws (L_T {watched['L_T']:.2f}, guessing {blind:.2f}): what it hides is destroyed; "
+            f"train longer{other}"
         )
     if str(about["data"]).startswith("theatre"):
         say(DRAWN_PEOPLE)
