@@ -83,6 +83,7 @@ def test_bits_by_hand() -> None:
     assert Bottleneck(cell=8, grey=True).bits(112, 112) == math.inf
     assert Bottleneck(levels=2, grey=True, dots=2).bits(2, 2) == math.log2(1 + 4 + 6)
     assert Bottleneck(levels=3, grey=True, dots=1).bits(2, 2) == math.log2(1 + 4 * 2)
+    assert Bottleneck(levels=2, cell=4, grey=True, dots=3).bits(112, 112) == pytest.approx(26.3, abs=0.05)
     assert Bottleneck(levels=2, grey=True, dots=9).bits(2, 2) == 4  # more dots than squares
 
 

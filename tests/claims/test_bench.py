@@ -21,13 +21,12 @@ from sfumato.claims.bench import (
     run_jobs,
     write_rows,
 )
-from sfumato.datasets import open_dataset, theatre
+from sfumato.datasets import open_dataset
 from sfumato.errors import SfumatoError
 from sfumato.evaluation import scoring
 from sfumato.evaluation.protocols.transfer_architectures import NETWORKS
 from sfumato.methods import find_method
 from sfumato.recognizers.vlm import SmallVLM, SmallVLMConfig, fill_prompts, save_vlm, words_of
-from sfumato.theatre.script import BALANCED
 from sfumato.training.options import load_options
 
 SMALL = {
@@ -36,14 +35,8 @@ SMALL = {
 
 
 @pytest.fixture(autouse=True)
-def minute(monkeypatch: pytest.MonkeyPatch) -> None:
-    small = replace(
-        theatre.PRESETS["small"], side=16, frames=2, cast=(2, 1, 1), sizes=(24, 24, 24), prevalence=BALANCED,
-        action_names=("raise hand", "jumping jack"),
-    )  # fmt: skip
-    scenes = replace(small, attributes=theatre.PRESETS["small-scenes"].attributes)
-    monkeypatch.setitem(theatre.PRESETS, "small", small)
-    monkeypatch.setitem(theatre.PRESETS, "small-scenes", scenes)
+def small_world(minute: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A theatre of a minute, and few resamples."""
     monkeypatch.setattr(scoring, "SAMPLES", 60)
 
 

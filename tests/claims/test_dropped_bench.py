@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +10,6 @@ from sfumato.claims.bench import Trial, run_jobs
 from sfumato.claims.dropped_bench import DroppedPlan
 from sfumato.claims.ledger import load_ledger
 from sfumato.claims.results import evidence, plan_of
-from sfumato.datasets import theatre
-from sfumato.theatre.script import BALANCED
 
 TINY = {
     "embedding": 24, "patch": 4, "initialisation_steps": 1, "opponent_steps": 0, "steps": 1, "batch": 4,
@@ -20,15 +17,7 @@ TINY = {
 }  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def minute(monkeypatch: pytest.MonkeyPatch) -> None:
-    small = replace(
-        theatre.PRESETS["small"], side=16, frames=2, cast=(2, 1, 1), sizes=(24, 24, 24), prevalence=BALANCED,
-        action_names=("raise hand", "jumping jack"),
-    )  # fmt: skip
-    monkeypatch.setitem(theatre.PRESETS, "small", small)
-
-
+@pytest.mark.usefixtures("minute")
 def test_what_was_dropped_is_read_of_a_training_that_another_trial_made(tmp_path: Path) -> None:
     plan = DroppedPlan("theatre:small", tmp_path, epochs=1, device="cpu")
     open_way, shut = (

@@ -107,7 +107,6 @@ def test_what_is_missing_is_named() -> None:
     assert (judged.verdict, judged.missing, judged.answers) == ("undecided", ("b",), ())
     elsewhere = claim(Comparison("residual", "a", at_least=0.1, judged_on="theatre:small-novel"))
     assert decide(elsewhere, found(a=three(0.5))).missing == ("a",)
-    assert decide(Claim("X1", "A paper", "something", lacking="time"), {}).verdict == "undecided"
 
 
 def test_what_was_run_and_not_measured_is_inconclusive() -> None:

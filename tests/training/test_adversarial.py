@@ -110,7 +110,7 @@ def test_labels_need_somebody_to_read_them() -> None:
 
 
 def test_one_shade_shows_nothing() -> None:
-    assert refusal("levels=1").what == "levels = 1 leaves one shade, and nothing to see"
+    assert refusal("levels=1").what == "levels = 1 leaves nothing to see"
     assert [load_options(AdversarialConfig, settings=[f"levels={n}"]).levels for n in (0, 2)] == [0, 2]
 
 

@@ -14,6 +14,7 @@ import io
 import multiprocessing as mp
 import queue
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -208,8 +209,8 @@ def rounded(row: Row) -> Row:
     return {key: f"{value:.4g}" if isinstance(value, float) else value for key, value in row.items()}
 
 
-class Workshop:
-    """Where trials are trained: one data set, decoded once."""
+class Workshop(ABC):
+    """Where trials are trained, on one data set, decoded once, and told as rows."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan, self.device = plan, pick_device(plan.device)
@@ -224,6 +225,14 @@ class Workshop:
         if not run.result.exists():
             method.train(config, Stage(self.banks, run, seed, self.device, title=method.name))
         return run
+
+    def rows(self, trial: Trial, seed: int, strengths: list[Strength]) -> Iterator[Row]:
+        """A row for each strength; all but the first find the training done."""
+        return (self.row(trial, seed, strength) for strength in strengths)
+
+    @abstractmethod
+    def row(self, trial: Trial, seed: int, strength: Strength) -> Row:
+        """What a trial came to, numbers to four digits."""
 
 
 class Bench(Workshop):
@@ -253,10 +262,6 @@ class Bench(Workshop):
     def begin(self) -> None:
         """Raw video, for all lanes, while the others train."""
         self.raw(self.plan.judge_seeds)
-
-    def rows(self, trial: Trial, seed: int, strengths: list[Strength]) -> Iterator[Row]:
-        """A row for each strength; all but the first find the training done."""
-        return (self.row(trial, seed, strength) for strength in strengths)
 
     def row(self, trial: Trial, seed: int, strength: Strength) -> Row:
         """What a trial came to, numbers to four digits."""

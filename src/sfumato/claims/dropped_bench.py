@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -36,10 +35,6 @@ class DroppedBench(Workshop):
 
     def begin(self) -> None:
         """Nothing is done for all."""
-
-    def rows(self, trial: Trial, seed: int, strengths: list[Strength]) -> Iterator[Row]:
-        """A row for each strength; all but the first find the training done."""
-        return (self.row(trial, seed, strength) for strength in strengths)
 
     def row(self, trial: Trial, seed: int, strength: Strength) -> Row:
         """The share of the dropped colours' variance that is read, numbers to four digits."""

@@ -29,7 +29,7 @@ from sfumato.datasets.theatre import TheatreDataset
 from sfumato.errors import SfumatoError
 from sfumato.evaluation.latent import PROTOCOLS, LatentConfig
 from sfumato.evaluation.latent.base import LatentProtocol, Sheet
-from sfumato.evaluation.latent.material import RawFeatures, make_subject
+from sfumato.evaluation.latent.material import RawFeatures, make_subject, moved
 from sfumato.evaluation.provenance import commit
 from sfumato.methods import find_method
 from sfumato.recognizers.encoders import Encoder, find_encoder, load_encoder
@@ -164,7 +164,7 @@ class LatentBench:
             found = self.judge(adapter, trial.judged_by, seed)
         seconds = float(run.about()["train_seconds"])
         row = {
-            **about(self.plan, trial, seed, None), **found, **self._speed(run, seconds),
+            **about(self.plan, trial, seed, None), **found, **self._moved(adapter), **self._speed(run, seconds),
             "parameters": sum(p.numel() for p in adapter.parameters()), "judge_models": MODELS, "train_seconds": seconds,
             "judge_seconds": time.perf_counter() - started, "hardware": hardware(self.device), "commit": commit(),
         }  # fmt: skip
@@ -238,6 +238,11 @@ class LatentBench:
 
     def _examine(self, adapter: LatentAnonymizer, protocol: LatentProtocol, seed: int) -> Sheet:
         return protocol.examine(make_subject(adapter.name, adapter, protocol.data), seed)
+
+    def _moved(self, adapter: LatentAnonymizer) -> Row:
+        """How far whole and static clips are moved: what f_A lets pass as it is, it does not hide."""
+        found = moved(make_subject(adapter.name, adapter, self.data["action"]))
+        return {f"{sight}_moved": share for sight, share in found._asdict().items()}
 
     # ---- time ----------------------------------------------------------------------------------------------------
 

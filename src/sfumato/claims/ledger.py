@@ -85,13 +85,12 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a paper says, and the comparisons that must all hold; `lacking`: why there are none."""
+    """What a paper says, and the comparisons that must all hold."""
 
     id: str
     paper: str
     statement: str
     comparisons: tuple[Comparison, ...] = ()
-    lacking: str = ""
 
     def trials(self) -> tuple[str, ...]:
         """Every trial of its comparisons, once."""
@@ -148,8 +147,8 @@ def load_ledger(path: Path = LEDGER) -> Ledger:
     for claim in claims:
         if ids.count(claim.id) > 1:
             raise SfumatoError(f"claim {claim.id} is there twice", "give it another id")
-        if bool(claim.comparisons) == bool(claim.lacking):
-            raise SfumatoError(f"claim {claim.id} has neither comparisons nor what is lacking, or both", "give one")
+        if not claim.comparisons:
+            raise SfumatoError(f"claim {claim.id} compares nothing", "say what is measured, and what would hold")
     return Ledger(claims, tables)
 
 

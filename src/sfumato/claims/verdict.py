@@ -118,7 +118,7 @@ def _student(trials: Sequence[Evidence]) -> float:
 def decide(claim: Claim, found: Found) -> Judgement:
     """The verdict: refuted if one comparison is, holding if all do, undecided else, and while a trial is missing."""
     lacking = [(name, each) for each in claim.comparisons for name in _missing(each, found)]
-    if lacking or claim.lacking:
+    if lacking:
         run = {(name, judged_on) for name, _, judged_on in found}
         missing = dict.fromkeys(name for name, each in lacking if (name, each.judged_on) not in run)
         unclear = dict.fromkeys(f"{each.measure} of {name}" for name, each in lacking if (name, each.judged_on) in run)

@@ -49,8 +49,6 @@ def show_claims(
 
 def why(judged: Judgement) -> str:
     """The numbers of a verdict, or what is missing."""
-    if judged.claim.lacking:
-        return judged.claim.lacking
     if judged.missing or judged.inconclusive:
         told = {"not run": judged.missing, "inconclusive on raw": judged.inconclusive}
         return "\n".join(f"{what}: {', '.join(names)}" for what, names in told.items() if names)
@@ -107,5 +105,5 @@ def as_json(judged: Judgement) -> dict[str, Any]:
     claim, lacking = judged.claim, ", ".join([*judged.missing, *judged.inconclusive])
     return {
         "id": claim.id, "paper": claim.paper, "statement": claim.statement, "verdict": judged.verdict, "numbers": numbers,
-        "run": f"sfumato claims --run --only {claim.id}", "lacking": claim.lacking or lacking,
+        "run": f"sfumato claims --run --only {claim.id}", "lacking": lacking,
     }  # fmt: skip

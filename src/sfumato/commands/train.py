@@ -254,9 +254,8 @@ def show_run(run: RunFolder) -> None:
     if watched["action"] is not None:
         say(f"action on new people, by the f_T it was trained with: {_percent(watched['action'])}")
     about = run.about()
-    if about["config"].get("sparsity_weight") or about["config"].get(
-        "dots"
-    ):  # of other pictures the mean brightness tells nothing
+    # Of other pictures the mean brightness tells nothing.
+    if any(about["config"].get(bound) for bound in ("sparsity_weight", "dots")):
         say(f"share of the picture that is not black: {_percent(watched['shown'])}")
     if result["audit"]:
         table = Table("attacker", "task", "guessing", "raw video", "trained against", "fresh", "", box=None)
@@ -269,14 +268,9 @@ def show_run(run: RunFolder) -> None:
         )
     blind = result.get("guessing", {}).get("L_T")
     if blind and watched["L_T"] > UNREAD * blind:
-        other = (
-            ""
-            if about["config"].get("utility") == "r3d-18"
-            else ", or with an f_T that learns from nothing: --set utility=r3d-18"
-        )
         say(
             f"f_T hardly reads what f_A draws (L_T {watched['L_T']:.2f}, guessing {blind:.2f}): what it hides is destroyed; "
-            f"train longer{other}"
+            "train longer, or with another utility"
         )
     if str(about["data"]).startswith("theatre"):
         say(DRAWN_PEOPLE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from sfumato.anonymizers.bottleneck import Bottleneck
 from sfumato.errors import SfumatoError
 from sfumato.recognizers import RECOGNIZERS
 from sfumato.training.batches import Positives
@@ -106,7 +107,4 @@ class AdversarialConfig(GameConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.levels == 1:
-            raise SfumatoError("levels = 1 leaves one shade, and nothing to see", "use 2 or more, or 0 for any")
-        if self.dots and not (self.levels and self.grey):
-            raise SfumatoError("dots that have any value or colour bound nothing", "set levels, such as 2, and grey")
+        Bottleneck(self.levels, self.cell, self.grey, self.dots)  # refuses what cannot be shown

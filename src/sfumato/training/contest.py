@@ -9,7 +9,6 @@ from typing import Any
 import torch
 
 from sfumato.anonymizers import Anonymizer, save
-from sfumato.objectives.labels import blind_action_loss
 from sfumato.training.audit import verdict
 from sfumato.training.dealing import Banks
 from sfumato.training.device import find_fast_kernels, keep_freed_memory
@@ -52,7 +51,7 @@ def contest(game: Game, objective: Objective, utility_loss: UtilityLoss, stage: 
     moved = count_moved(*game.optimizers.values(), *game.budget_optimizers)
     result = {
         "watched": game.watch(), "audit": confront(game), "trained_parameters": moved,
-        "guessing": {"L_T": blind_action_loss(stage.banks.action.actions, stage.banks.action_count)},
+        "guessing": {"L_T": game.guessing},
     }  # fmt: skip
     leave(game.anonymizer, result, stage)
     return result

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -12,7 +11,6 @@ from torch import Tensor
 
 from sfumato.anonymizers.unet import UNet
 from sfumato.anonymizers.unet_plus_plus import UNetPlusPlus
-from sfumato.objectives.labels import blind_action_loss
 from sfumato.objectives.rate import sparsity
 from sfumato.objectives.reconstruction import l1_reconstruction
 from sfumato.training.adversarial import AdversarialConfig
@@ -62,11 +60,6 @@ class FrameGame(Game):
             "budget": -self.config.budget_weight * self.budget_confusion(views),
             "shown": self.shown(output, action),
         }
-
-    @cached_property
-    def guessing(self) -> float:
-        """L_T of an f_T that does not look."""
-        return blind_action_loss(self.banks.action.actions, self.banks.action_count)
 
     def shown(self, output: Tensor, action_loss: Tensor) -> Tensor:
         """μ times what is shown of a clip beyond the share that is free, at full price only while f_T reads.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 
 from sfumato.anonymizers.base import Anonymizer
 from sfumato.errors import SfumatoError
-from sfumato.objectives.labels import action_loss, named_actions
+from sfumato.objectives.labels import action_loss, blind_action_loss, named_actions
 from sfumato.objectives.rate import sparsity
 from sfumato.objectives.reconstruction import l1_reconstruction
 from sfumato.recognizers import make_recognizer
@@ -154,6 +155,11 @@ class Game(ABC):
         # Among several processes the mean over all their clips decides, so that f_A faces the same f_B in each.
         over_all = mean_over_crew({str(number): value for number, value in enumerate(each)})
         return each[int(torch.stack(list(over_all.values())).argmin())]
+
+    @cached_property
+    def guessing(self) -> float:
+        """L_T of an f_T that does not look."""
+        return blind_action_loss(self.banks.action.actions, self.banks.action_count)
 
     def action_loss(self, batch: ActionBatch, output: Tensor) -> Tensor:
         """What every method's f_T minimises: L_T."""
