@@ -250,8 +250,8 @@ class TubeletReader(nn.Module):
     """(B, T, 3, H, W) to colours (B, L, 3, cells, cells): one transformer layer over the tubelets that are to be seen.
 
     A leak is faint beside what else a tubelet shows, but anonymizers paint from few features: along the axes in which
-    tubelets vary, each brought to the same deviation, it is not. (`tiny-video`, which convolves pixels, did not find it.) All
-    in full precision: the leak may be in the last of the 8 bits.
+    tubelets vary, each brought to the same deviation, it is not. All in full precision: the leak may be in the last of the 8
+    bits.
 
     >>> TubeletReader((2, 16, 16), (4, 4, 4), kept)(torch.rand(2, 8, 3, 64, 64)).shape
     torch.Size([2, 4, 3, 1, 1])
