@@ -81,10 +81,6 @@ def test_bits_by_hand() -> None:
     assert Bottleneck(levels=2, cell=8, grey=True).bits(112, 112) == 14 * 14
     assert Bottleneck(levels=4, cell=8).bits(20, 9) == 3 * 2 * 3 * 2  # cells, colours, log2 of 4
     assert Bottleneck(cell=8, grey=True).bits(112, 112) == math.inf
-    assert Bottleneck(levels=2, grey=True, dots=2).bits(2, 2) == math.log2(1 + 4 + 6)
-    assert Bottleneck(levels=3, grey=True, dots=1).bits(2, 2) == math.log2(1 + 4 * 2)
-    assert Bottleneck(levels=2, cell=4, grey=True, dots=3).bits(112, 112) == pytest.approx(26.3, abs=0.05)
-    assert Bottleneck(levels=2, grey=True, dots=9).bits(2, 2) == 4  # more dots than squares
 
 
 @pytest.mark.parametrize(
@@ -93,33 +89,8 @@ def test_bits_by_hand() -> None:
         ({"levels": 1}, "levels = 1 leaves"),
         ({"levels": -2}, "levels = -2"),
         ({"cell": 0}, "cell = 0 is no size"),
-        ({"dots": 3, "grey": True}, "any value"),
-        ({"dots": 3, "levels": 2}, "any value"),
-        ({"dots": -1}, "dots = -1"),
     ],
 )
 def test_what_cannot_be_shown_is_refused(settings: dict[str, Any], complaint: str) -> None:
     with pytest.raises(SfumatoError, match=complaint):
         Bottleneck(**settings)
-
-
-def test_dots_are_those_of_the_highest_logits_of_each_frame() -> None:
-    logits = torch.tensor([[3.0, 1.0, 2.0, -1.0], [-3.0, -1.0, 5.0, -2.0]]).view(2, 1, 2, 2)
-    shown = Bottleneck(levels=2, grey=True, dots=2)(logits)[:, 0].flatten(1)
-    assert shown.tolist() == [[1, 0, 1, 0], [0, 0, 1, 0]]  # the second has one that is not black by itself
-    assert torch.equal(Bottleneck(levels=2, grey=True, dots=4)(logits), Bottleneck(levels=2, grey=True)(logits))
-
-
-def test_saturated_squares_are_no_more_dots_than_are_allowed() -> None:
-    shown = Bottleneck(levels=2, cell=2, grey=True, dots=3)(torch.full((2, 1, 8, 8), 90.0))
-    assert shown[:, 0].sum((1, 2)).tolist() == [3 * 4, 3 * 4]
-
-
-def test_a_square_that_is_not_shown_still_learns() -> None:
-    weights, gradients = noise(2, 3, 6, 6, seed=1), []
-    for dots in (0, 2):
-        logits = noise(2, 1, 6, 6).requires_grad_()
-        (Bottleneck(levels=2, grey=True, dots=dots)(logits) * weights).sum().backward()
-        assert logits.grad is not None
-        gradients.append(logits.grad)
-    assert torch.equal(*gradients) and (gradients[0] != 0).all()

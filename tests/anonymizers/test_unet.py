@@ -83,12 +83,12 @@ def test_the_gradient_reaches_every_parameter(name: str, norm: str, narrow: dict
 @NETWORKS
 @NORMS
 def test_what_is_saved_gives_the_same_output(name: str, norm: str, tmp_path: Path) -> None:
-    network = make(name, norm=norm, levels=5, cell=3, grey=True, dots=7, size=48, frames=2, frame_step=3, centred=0.5)
+    network = make(name, norm=norm, levels=5, cell=3, grey=True, size=48, frames=2, frame_step=3, centred=0.5)
     again = load(save(network, tmp_path))
     video = noise(1, 2, 3, 30, 20)
     assert torch.equal(network(video), again(video))
     assert again.settings() == network.settings()
-    assert list(again.settings().values())[1:] == [norm, 5, 3, True, 7, 48, 2, 3, 0.5]
+    assert list(again.settings().values())[1:] == [norm, 5, 3, True, 48, 2, 3, 0.5]
     assert again.spec == ClipSpec(length=2, size=(48, 48), frame_step=3, blend=False)
     assert label(again) == label(network)
     with pytest.raises(SfumatoError, match=r"'levels' of .* cannot be set: what can: centred"):

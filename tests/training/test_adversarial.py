@@ -114,12 +114,6 @@ def test_one_shade_shows_nothing() -> None:
     assert [load_options(AdversarialConfig, settings=[f"levels={n}"]).levels for n in (0, 2)] == [0, 2]
 
 
-def test_dots_are_of_few_values() -> None:
-    assert refusal("dots=3", "grey=true").what == "dots that have any value or colour bound nothing"
-    assert refusal("dots=3", "levels=2").what == "dots that have any value or colour bound nothing"
-    assert load_options(AdversarialConfig, settings=["dots=3", "levels=2", "grey=true"]).dots == 3
-
-
 def test_only_spacts_network_has_a_dilated_last_stage() -> None:
     error = refusal("utility=tiny-video", "utility_dilated=true")
     assert (error.what, error.next_step) == ("'tiny-video' has no dilated last stage", "set utility to r3d-18")

@@ -8,9 +8,9 @@ import torch
 from sfumato.anonymizers.base import ClipSpec
 from sfumato.anonymizers.unet import UNet
 from sfumato.anonymizers.unet_plus_plus import UNetPlusPlus
-from sfumato.training.frame_game import allowed_dots, make_frame_network
+from sfumato.training.frame_game import make_frame_network
 
-from .toys import SIDE, make_game, same, snapshot, tiny
+from .toys import make_game, same, snapshot, tiny
 
 
 def test_the_initialisation_moves_the_anonymizer_alone_towards_identity() -> None:
@@ -46,45 +46,41 @@ def test_what_is_shown_within_the_free_share_costs_nothing() -> None:
 def test_the_anonymizer_is_as_the_config_asks() -> None:
     narrow = make_frame_network(tiny(levels=2, cell=4, grey=True, anonymizer_norm="group"), 64, 8, 3)
     assert isinstance(narrow, UNet)
-    own = {"width": 4, "norm": "group", "levels": 2, "cell": 4, "grey": True, "dots": 0, "size": 64}
+    own = {"width": 4, "norm": "group", "levels": 2, "cell": 4, "grey": True, "size": 64}
     assert narrow.settings() == own | {"frames": 8, "frame_step": 3, "centred": 0}
     assert narrow.spec == ClipSpec(None, (64, 64))
     nested = make_frame_network(tiny(anonymizer="unet++", width=16), 32, 8, 3)
     assert isinstance(nested, UNetPlusPlus)
     assert nested.settings()["width"] == 0.25 and nested.settings()["size"] == 32
+    assert make_frame_network(tiny(centred=0.5), 64, 8, 3).spec == ClipSpec(8, (64, 64), 3, blend=False)
 
 
-def test_dots_grow_few_by_the_same_factor() -> None:
-    assert [allowed_dots(narrowed, 784, 4) for narrowed in (0.0, 0.5, 1.0)] == [784, 56, 4]
-    assert [allowed_dots(narrowed, 9, 20) for narrowed in (0.0, 1.0)] == [20, 20]  # fewer squares than dots
+def test_drawings_come_to_the_middle_as_fast_as_the_utility_model_reads_and_at_last_without_waiting() -> None:
+    game, output = make_game(centred=0.5, steps=10), torch.zeros(1, 1, 3, 4, 4)
 
-
-def test_dots_grow_few_as_fast_as_the_utility_model_reads_and_at_last_without_waiting() -> None:
-    game, output = make_game(levels=2, grey=True, cell=2, dots=3, steps=10), torch.zeros(1, 1, 3, 4, 4)
-    cells = (SIDE // 2) ** 2
-
-    def dots(step: int) -> int:
+    def brought(step: int) -> float:
         game.schedule(step)
-        return game.anonymizer.bottleneck.dots
+        return game.anonymizer.centred / 0.5
 
-    assert game.anonymizer.bottleneck.dots == 3  # as it is saved, and audited
-    assert dots(0) == cells
+    assert game.anonymizer.spec.length  # centred in use: clips are dealt whole
+    assert game.anonymizer.centred == brought(0) == 0
     game.shown(output, torch.tensor(math.log(3)))  # f_T guesses among three actions
-    assert dots(1) == cells
+    assert brought(1) == 0
     game.shown(output, torch.tensor(0.0))  # f_T reads without loss: 3/10 of the way
-    assert dots(2) == math.ceil(3 * (cells / 3) ** 0.7)
+    assert brought(2) == pytest.approx(0.3)
     game.shown(output, torch.tensor(0.25 * math.log(3)))  # half as well, half as fast
-    assert dots(5) == math.ceil(3 * (cells / 3) ** 0.55)
-    assert dots(7) == math.ceil(
-        3 * (cells / 3) ** (1 / 3)
-    )  # two thirds of the way from half of the steps to four fifths
-    assert dots(8) == dots(9) == 3
-    shown = game.anonymizer(game.banks.action.pixels[:2].float() / 255)
-    assert int((shown[:, :, 0] > 0).flatten(2).sum(2).max()) <= 3 * 4  # pixels of three squares
+    assert brought(5) == pytest.approx(0.45)
+    assert brought(7) == pytest.approx(2 / 3)  # of the way from half of the steps to four fifths
+    assert brought(8) == brought(9) == 1
+    video = game.banks.action.pixels[:2].float() / 255
+    with torch.no_grad():
+        moved = game.anonymizer.eval()(video)
+        game.anonymizer.centred = 0.0
+        assert not torch.equal(moved, game.anonymizer(video))
 
 
-def test_how_narrow_the_picture_is_survives_an_interruption() -> None:
-    first, second = (make_game(levels=2, grey=True, cell=2, dots=3, steps=10) for _ in range(2))
+def test_how_far_drawings_have_come_survives_an_interruption() -> None:
+    first, second = (make_game(centred=1.0, steps=10) for _ in range(2))
     first.shown(torch.zeros(1, 1, 3, 4, 4), torch.tensor(0.0))
     second.load_state_dict(first.state_dict())
-    assert second.narrowed == first.narrowed == pytest.approx(0.3)
+    assert second.brought == second.anonymizer.centred == pytest.approx(0.3)

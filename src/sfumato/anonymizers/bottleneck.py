@@ -31,23 +31,19 @@ class Bottleneck(nn.Module):
 
     cell: logits are averaged over cell×cell squares, and each square is shown as one value; squares cut by the border
     average what is there. levels: the values are rounded to so many, equally spaced in [0, 1], with the gradient of no
-    rounding (straight-through); 0 leaves them continuous. grey: one value for red, green and blue. dots: at most so many
-    squares of a frame, those of the highest logits, are not black; 0: any number.
+    rounding (straight-through); 0 leaves them continuous. grey: one value for red, green and blue.
 
     >>> Bottleneck(levels=2, cell=8, grey=True)(torch.randn(1, 1, 112, 112)).unique()
     tensor([0., 1.])
     """
 
-    def __init__(self, levels: int = 0, cell: int = 1, grey: bool = False, dots: int = 0) -> None:
+    def __init__(self, levels: int = 0, cell: int = 1, grey: bool = False) -> None:
         super().__init__()
-        require_least({"dots": 0}, dots=dots)
-        if dots and not (levels and grey):
-            raise SfumatoError("dots that have any value or colour bound nothing", "set levels, such as 2, and grey")
         if levels < 0 or levels == 1:
             raise SfumatoError(f"levels = {levels} leaves nothing to see", "use 2 or more, or 0 for continuous values")
         if cell < 1:
             raise SfumatoError(f"cell = {cell} is no size of a square", "use 1 for single pixels, or more")
-        self.levels, self.cell, self.grey, self.dots = levels, cell, grey, dots
+        self.levels, self.cell, self.grey = levels, cell, grey
 
     @property
     def channels(self) -> int:
@@ -59,16 +55,11 @@ class Bottleneck(nn.Module):
 
         >>> Bottleneck(levels=2, cell=8, grey=True).bits(112, 112)
         196.0
-        >>> round(Bottleneck(levels=2, cell=8, grey=True, dots=2).bits(112, 112), 1)  # of 1 + 196 + 196·195/2 pictures
-        14.2
         """
         if not self.levels:
             return math.inf
         cells = math.ceil(height / self.cell) * math.ceil(width / self.cell) * self.channels
-        if not 0 < self.dots < cells:
-            return cells * math.log2(self.levels)
-        # So many pictures have 0, 1, … dots.
-        return math.log2(sum(math.comb(cells, dots) * (self.levels - 1) ** dots for dots in range(self.dots + 1)))
+        return cells * math.log2(self.levels)
 
     def forward(self, logits: Tensor) -> Tensor:
         """(N, channels, H, W) to (N, 3, H, W)."""
@@ -82,8 +73,6 @@ class Bottleneck(nn.Module):
         if self.levels:
             steps = self.levels - 1
             rounded = (cells.detach() * steps).round() / steps
-            if self.dots:
-                rounded = rounded * brightest(logits, self.dots)
             # The difference is exactly 0, so that the values are exactly the levels, and its gradient is exactly 1.
             cells = rounded + (cells - cells.detach())
         return cells
@@ -93,18 +82,6 @@ class Bottleneck(nn.Module):
         if self.cell > 1:
             cells = cells.repeat_interleave(self.cell, dim=-2).repeat_interleave(self.cell, dim=-1)
         return cells[..., :height, :width].repeat(1, 3 // self.channels, 1, 1)
-
-
-def brightest(logits: Tensor, count: int) -> Tensor:
-    """1 for the `count` highest of each frame's logits, 0 for the others: (N, C, H, W) to the same shape.
-
-    >>> brightest(torch.tensor([[[[3.0, 1.0], [2.0, 4.0]]]]), 2)
-    tensor([[[[1., 0.],
-              [0., 1.]]]])
-    """
-    each = logits.detach().flatten(1)
-    top = each.topk(min(count, each.shape[1]), dim=1).indices
-    return torch.zeros_like(each).scatter(1, top, 1.0).view_as(logits)
 
 
 class FrameNetwork(Anonymizer):
@@ -121,13 +98,13 @@ class FrameNetwork(Anonymizer):
     knobs = (CENTRED,)
 
     def __init__(
-        self, levels: int, cell: int, grey: bool, dots: int, size: int, frames: int, frame_step: int, centred: float
+        self, levels: int, cell: int, grey: bool, size: int, frames: int, frame_step: int, centred: float
     ) -> None:
         super().__init__()
         require_least({"frames": 0}, frames=frames, frame_step=frame_step)
         if size < 0:
             raise SfumatoError(f"size = {size} is no side of a frame", "use pixels such as 112, or 0 for any size")
-        self.bottleneck = Bottleneck(levels, cell, grey, dots)
+        self.bottleneck = Bottleneck(levels, cell, grey)
         self.size, self.frames, self.frame_step, self.centred = size, frames, frame_step, CENTRED.check(centred)
         if centred and not frames:
             raise SfumatoError(
@@ -141,8 +118,8 @@ class FrameNetwork(Anonymizer):
         """What every frame network takes; each adds its own."""
         narrow = self.bottleneck
         return {
-            "levels": narrow.levels, "cell": narrow.cell, "grey": narrow.grey, "dots": narrow.dots,
-            "size": self.size, "frames": self.frames, "frame_step": self.frame_step, "centred": self.centred,
+            "levels": narrow.levels, "cell": narrow.cell, "grey": narrow.grey, "size": self.size,
+            "frames": self.frames, "frame_step": self.frame_step, "centred": self.centred,
         }  # fmt: skip
 
     @abstractmethod

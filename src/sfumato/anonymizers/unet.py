@@ -28,9 +28,9 @@ class UNet(FrameNetwork):
 
     def __init__(
         self, width: int = 64, norm: str = "group", levels: int = 0, cell: int = 1, grey: bool = False, size: int = 112,
-        frames: int = 0, frame_step: int = 1, centred: float = CENTRED.default, dots: int = 0,
+        frames: int = 0, frame_step: int = 1, centred: float = CENTRED.default,
     ) -> None:  # fmt: skip
-        super().__init__(levels, cell, grey, dots, size, frames, frame_step, centred)
+        super().__init__(levels, cell, grey, size, frames, frame_step, centred)
         if width < 1:
             raise SfumatoError(f"width = {width} leaves no channels", "use 1 or more; the paper has 64")
         self.width, self.norm = width, norm

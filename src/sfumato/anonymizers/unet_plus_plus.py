@@ -31,9 +31,9 @@ class UNetPlusPlus(FrameNetwork):
 
     def __init__(
         self, width: float = 1.0, norm: str = "group", levels: int = 0, cell: int = 1, grey: bool = False,
-        size: int = 112, frames: int = 0, frame_step: int = 1, centred: float = CENTRED.default, dots: int = 0,
+        size: int = 112, frames: int = 0, frame_step: int = 1, centred: float = CENTRED.default,
     ) -> None:  # fmt: skip
-        super().__init__(levels, cell, grey, dots, size, frames, frame_step, centred)
+        super().__init__(levels, cell, grey, size, frames, frame_step, centred)
         self.width, self.norm = width, norm
         *diagonal, last = (scaled(channels, width) for channels in DECODER)
         self.encoder = _ResNet18(width, norm)

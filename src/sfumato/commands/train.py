@@ -255,7 +255,7 @@ def show_run(run: RunFolder) -> None:
         say(f"action on new people, by the f_T it was trained with: {_percent(watched['action'])}")
     about = run.about()
     # Of other pictures the mean brightness tells nothing.
-    if any(about["config"].get(bound) for bound in ("sparsity_weight", "dots")):
+    if about["config"].get("sparsity_weight"):
         say(f"share of the picture that is not black: {_percent(watched['shown'])}")
     if result["audit"]:
         table = Table("attacker", "task", "guessing", "raw video", "trained against", "fresh", "", box=None)

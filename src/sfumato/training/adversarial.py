@@ -98,7 +98,7 @@ class AdversarialConfig(GameConfig):
     levels: int = setting(0, low=0)  # values a pixel can have; 0: any
     cell: int = setting(1, low=1)  # pixels of a side shown as one
     grey: bool = False
-    dots: int = setting(0, low=0)  # squares of a frame that are not black, at most, in the end; 0: any number
+    centred: float = setting(0.0, low=0, high=1)  # how far a clip's drawing is brought to the middle, in the end
     sparsity_weight: float = setting(0.0, "μ", low=0)  # of the share of the picture that is shown on black
     free_share: float = setting(0.0, low=0, high=1)  # of a clip's pictures, that costs nothing
     reconstruction_steps: int = setting(500, low=0)
@@ -107,4 +107,4 @@ class AdversarialConfig(GameConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        Bottleneck(self.levels, self.cell, self.grey, self.dots)  # refuses what cannot be shown
+        Bottleneck(self.levels, self.cell, self.grey)  # refuses what cannot be shown

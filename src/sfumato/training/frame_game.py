@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,9 +22,9 @@ from sfumato.training.optimisation import descend, frozen, set_rate
 from sfumato.training.phases import Phase
 from sfumato.training.processes import mean_over_crew
 
-# How the picture narrows to its few dots: in a third of the minimax steps if f_T reads without loss, slower as it reads
-# worse; from half of the steps on without waiting, so that the last fifth shows what f_A will show in use.
-PACE, IMPATIENT, NARROW = 3.0, 0.5, 0.8
+# How drawings come to the middle: in a third of the minimax steps if f_T reads without loss, slower as it reads worse; from
+# half of the steps on without waiting, so that the last fifth shows what f_A will show in use.
+PACE, IMPATIENT, THERE = 3.0, 0.5, 0.8
 
 
 class FrameGame(Game):
@@ -41,16 +40,17 @@ class FrameGame(Game):
 
     def __init__(self, config: AdversarialConfig, banks: Banks, *, seed: int, device: torch.device) -> None:
         super().__init__(config, banks, seed=seed, device=device)
-        self.narrowed = 0.0  # from 0, all squares may be shown, to 1, the config's dots
+        self._bring(0.0)
 
     def schedule(self, step: int) -> None:
-        """The rates of this minimax step, and how many dots a frame may show in it."""
+        """The rates of this minimax step, and how far drawings are brought to the middle in it."""
         super().schedule(step)
-        if self.config.dots:
-            hurry = (step / self.config.steps - IMPATIENT) / (NARROW - IMPATIENT)
-            self.narrowed = min(1.0, max(self.narrowed, hurry))
-            narrow, size = self.anonymizer.bottleneck, self.anonymizer.size
-            narrow.dots = allowed_dots(self.narrowed, math.ceil(size / narrow.cell) ** 2, self.config.dots)
+        hurry = (step / self.config.steps - IMPATIENT) / (THERE - IMPATIENT)
+        self._bring(min(1.0, max(self.brought, hurry)))
+
+    def _bring(self, share: float) -> None:
+        """Let drawings go that share of the way to where they are in use: with all of it at once f_T never learns to read."""
+        self.brought, self.anonymizer.centred = share, share * self.config.centred
 
     def adversarial_terms(self, batch: ActionBatch, output: Tensor, views: Mapping[str, Views]) -> Terms:
         """What every method's f_A minimises: L_T, −ω·L_B, and the price of what is shown."""
@@ -65,22 +65,22 @@ class FrameGame(Game):
         """μ times what is shown of a clip beyond the share that is free, at full price only while f_T reads.
 
         The price falls to nothing as L_T rises to half the loss of guessing: otherwise black is the quickest way out
-        before f_T has learnt anything, and from black there is no way back. Dots grow fewer at the same pace.
+        before f_T has learnt anything, and from black there is no way back. Drawings come to the middle at the same pace.
         """
         loss = mean_over_crew({"L_T": action_loss})["L_T"]
         price = (1 - loss / (0.5 * self.guessing)).clamp(min=0)
-        if self.config.dots:
-            self.narrowed += float(price) * PACE / self.config.steps
+        if self.config.centred:
+            self.brought += float(price) * PACE / self.config.steps
         return price * self.config.sparsity_weight * sparsity(output, self.config.free_share)
 
     def state_dict(self) -> dict[str, Any]:
         """All that a resumed game needs."""
-        return super().state_dict() | {"narrowed": self.narrowed}
+        return super().state_dict() | {"brought": self.brought}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take up a game where `state_dict` left it."""
         super().load_state_dict(state)
-        self.narrowed = state["narrowed"]
+        self._bring(state["brought"])
 
     def reconstruction_step(self, step: int) -> Terms:
         """f_A towards identity (eq. 4 and 6)."""
@@ -108,22 +108,11 @@ class FrameGame(Game):
         )  # fmt: skip
 
 
-def allowed_dots(narrowed: float, cells: int, dots: int) -> int:
-    """From all cells, at 0, to `dots`, at 1, by the same factor in every step of the way.
-
-    With the few dots of the end from the start f_T never learns what to ask for.
-
-    >>> [allowed_dots(narrowed, 784, 4) for narrowed in (0, 0.5, 1)]
-    [784, 56, 4]
-    """
-    return max(dots, math.ceil(dots * (cells / dots) ** (1 - narrowed) - 1e-9))
-
-
 def make_frame_network(config: AdversarialConfig, size: int, frames: int, step: int) -> UNet | UNetPlusPlus:
     """f_A as the config asks for, weights at random, for clips of so many frames, `step` of the video apart."""
     bounds: dict[str, Any] = {
-        "levels": config.levels, "cell": config.cell, "grey": config.grey, "dots": config.dots, "size": size, "frames": frames,
-        "frame_step": step,
+        "levels": config.levels, "cell": config.cell, "grey": config.grey, "size": size, "frames": frames,
+        "frame_step": step, "centred": config.centred,
     }  # fmt: skip
     if config.anonymizer == "unet":
         return UNet(width=config.width, norm=config.anonymizer_norm, **bounds)
