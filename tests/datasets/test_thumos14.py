@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from sfumato.commands.prepare import prepare
 from sfumato.datasets import Segment, open_dataset
 from sfumato.datasets.thumos14 import PUBLISHED, THUMOS14Dataset, read_spans
 from sfumato.errors import SfumatoError
@@ -88,3 +89,19 @@ def test_the_published_file_has_the_published_numbers(tmp_path: Path) -> None:
     spans = read_spans(place)
     assert sum(len(each) for _, each in spans.values()) == 6365
     assert spans["video_test_0000896"][1][0].start == 18.6 and len(spans["video_test_0000896"][1]) == 7
+
+
+def test_shards_keep_the_segments_also_at_another_rate(
+    root: Path, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    beside = tmp_path_factory.mktemp("beside")
+    prepare(f"thumos14:{root}?{SMALL}", beside / "shards", short_side=16, fps=50, shards=1, workers=1)
+    packed = open_dataset(f"shards:{beside / 'shards'}?{SMALL}")
+    found = {Path(sample.source).stem: sample.segments for sample in map(packed.sample, range(len(packed)))}
+    # Five times as many frames, and twice as many.
+    assert found["video_test_0000004"] == (Segment(10, 35, "Diving"), Segment(75, 100, "Diving"))
+    assert found["video_validation_0000003"] == (Segment(16, 30, "CliffDiving"), Segment(16, 30, "Diving"))
+    assert packed.course(0).anomalous is None
+    assert capsys.readouterr().err == ""
+    prepare(f"thumos14:{root}?{SMALL}", beside / "files", short_side=16, workers=1)
+    assert "index.csv cannot say when what happens" in capsys.readouterr().err

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from sfumato.commands.prepare import prepare
 from sfumato.datasets import Segment, open_dataset
 from sfumato.datasets.ucf_crime import ACTIONS, UCFCrimeDataset
 from sfumato.errors import SfumatoError
@@ -74,3 +75,16 @@ def test_the_published_lists_have_the_published_numbers(tmp_path: Path) -> None:
     assert Counter(map(len, spans)) == {0: 150, 1: 124, 2: 16}
     assert all((row.action == "Normal") == (not row.anomalies) for row in told.rows if row.split["person"] == "test")
     assert len({row.path.stem for row in told.rows}) == 1900
+
+
+def test_shards_keep_what_is_known_of_whole_videos(root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    beside = tmp_path_factory.mktemp("beside")
+    data = opened(root)
+    prepare(data.name, beside / "shards", short_side=16, shards=2, workers=1)
+    packed = open_dataset(f"shards:{beside / 'shards'}?{SMALL}")
+    before, after = (
+        {Path(each.sample(i).source).stem: (each.course(i), each.sample(i).anomalies) for i in range(len(each))}
+        for each in (data, packed)
+    )
+    assert len(before) == 11 and after == before
+    assert before["Abuse001_x264"][0] == (None, True) and before["Normal_Videos_003_x264"][0] == ((), False)

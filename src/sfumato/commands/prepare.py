@@ -37,12 +37,15 @@ def prepare(
 ) -> None:
     """Decode every video of a data set once, and keep it small: for training again and again, or on many machines."""
     from sfumato.commands.console import bars, err, say
+    from sfumato.datasets.base import Course
     from sfumato.datasets.decoding import cores
 
     dataset = _file_dataset(source, strict)
     _check_place(dataset, output)
     for problem in dataset.problems:
         say(f"left out: {problem}", console=err, style="yellow")
+    if shards is None and any(dataset.course(n) != Course() for n in range(len(dataset))):
+        say("index.csv cannot say when what happens in a video: --shards keeps that", console=err, style="yellow")
     rate = Fraction(fps).limit_denominator(1001) if fps else None
 
     def tell(video: object, why: str) -> None:
@@ -101,12 +104,22 @@ def _described(dataset: FileDataset) -> list[dict[str, Any]]:
         told = {str(column): int(values[column]) for column in values.nonzero().flatten().tolist()}
         action, person = int(labels.action[n]), int(labels.person[n])
         about = {"source": name, "recording": dataset.rows[n].group, "action": action, "person": person}
-        known.append({**about, "attributes": told, "split": {}})
+        known.append({**about, "attributes": told, "split": {}, **_course(dataset, n)})
     for by in ("person", "clip"):
         for part in ("train", "val", "test"):
             for index in dataset.split(part, by).tolist():
                 known[index]["split"][by] = part
     return known
+
+
+def _course(dataset: FileDataset, index: int) -> dict[str, Any]:
+    """What is known about a whole video, if anything, with the number of frames by which segments are counted."""
+    segments, anomalous = dataset.course(index)
+    told: dict[str, Any] = {} if anomalous is None else {"anomalous": anomalous}
+    if segments is None:
+        return told
+    spans = [[segment.start, segment.end, segment.label] for segment in segments]
+    return {**told, "segments": spans, "segments_of": dataset.rows[index].frames}
 
 
 def _sources(dataset: FileDataset) -> list[str]:

@@ -194,8 +194,18 @@ def _add(tar: tarfile.TarFile, clip: PlannedClip, packed: Packed) -> None:
     frames = [0]
     for picture in packed.pictures:
         frames.append(frames[-1] + len(picture))
-    about = to_json({**clip.known, "height": packed.height, "width": packed.width, "frames": frames})
+    known = {**clip.known, **_counted_anew(clip.known, len(packed.pictures))}
+    about = to_json({**known, "height": packed.height, "width": packed.width, "frames": frames})
     for kind, content in (("json", about), ("mjpeg", b"".join(packed.pictures))):
         member = tarfile.TarInfo(f"{clip.number:06d}.{kind}")  # nobody's, of 1970: the same videos give the same bytes
         member.size, member.mode = len(content), 0o644
         tar.addfile(member, io.BytesIO(content))
+
+
+def _counted_anew(known: dict[str, Any], frames: int) -> dict[str, Any]:
+    """Segments by the frames that are packed: at another rate they are more or fewer."""
+    if "segments" not in known:
+        return {}
+    share = Fraction(frames, known["segments_of"])
+    spans = [[round(start * share), round(end * share), label] for start, end, label in known["segments"]]
+    return {"segments": [span for span in spans if span[0] < span[1]], "segments_of": frames}

@@ -26,11 +26,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from sfumato.datasets.base import Clips, ClipShape, Labels, Part, Progress, SplitBy, VideoDataset
+from sfumato.datasets.base import Clips, ClipShape, Course, Labels, Part, Progress, SplitBy, VideoDataset
 from sfumato.datasets.decoding import cores
 from sfumato.datasets.files import ACTION_TAG
 from sfumato.datasets.manifest import parse_options, sampling_of
-from sfumato.datasets.sample import AttributeSpec, Sample
+from sfumato.datasets.sample import AttributeSpec, Sample, Segment
 from sfumato.errors import SfumatoError
 from sfumato.video import clip_indices
 
@@ -163,7 +163,19 @@ class ShardDataset(VideoDataset):
         clip, labels = self.packed[index], self.labels(torch.tensor([index]))
         self._check(clip.shard)
         named = {a.name: int(v) for a, v in zip(self.attributes, labels.attributes[0], strict=True) if v >= 0}
-        return Sample(self._read(clip, 1)[0], clip.action, clip.person, self._about(clip)["source"], named)
+        segments, anomalous = self.course(index)
+        source, several = self._about(clip)["source"], labels.actions
+        shown = () if several is None else tuple(several[0].nonzero()[:, 0].tolist())
+        spans, strange = segments or (), anomalous is not None
+        return Sample(
+            self._read(clip, 1)[0], clip.action, clip.person, source, named, actions=shown,
+            segments=() if strange else spans, anomalies=spans if strange else (),
+        )  # fmt: skip
+
+    def course(self, index: int) -> Course:
+        about = self._about(self.packed[index])
+        spans = about.get("segments")
+        return Course(None if spans is None else tuple(Segment(*span) for span in spans), about.get("anomalous"))
 
     def _frames_of(self, clip: PackedClip, views: int) -> Tensor:
         """Which frames of a video its clips are made of, (views, T)."""
