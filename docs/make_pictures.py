@@ -9,6 +9,8 @@ from PIL import Image
 from torch import Tensor
 
 from sfumato.anonymizers import load
+from sfumato.anonymizers.masked_transformer import MaskedTransformer
+from sfumato.anonymizers.tubelets import Tubelets
 from sfumato.datasets.base import Clips
 from sfumato.datasets.theatre import TheatreDataset
 from sfumato.evaluation.material import anonymize_clips
@@ -43,7 +45,25 @@ def contact_sheet(stage: TheatreDataset) -> None:
     save(torch.cat(rows, dim=1), "theatre.png", 1)
 
 
+@torch.inference_mode()
+def kept_and_repainted(stage: TheatreDataset, name: str, indices: Tensor) -> None:
+    """Clips raw, what of them is kept, and what comes out, by an anonymizer that drops parts of a picture."""
+    anonymizer, rows = load(name), []
+    for video in stage.clips(indices).pixels.float() / 255:
+        if isinstance(anonymizer, Tubelets):
+            kept, output = anonymizer.keep(video), anonymizer(video)
+        else:
+            assert isinstance(anonymizer, MaskedTransformer)
+            found = anonymizer.render(video)
+            kept, output = video * anonymizer.spread(found.mask), found.output
+        rows += [torch.cat(list(row[0]), dim=2) for row in (video, kept, output)]
+    save((torch.cat(rows, dim=1) * 255).round().to(torch.uint8), f"{name}.png", 2)
+
+
 if __name__ == "__main__":
     theatre = TheatreDataset()
     before_after(theatre, 64)
     contact_sheet(theatre)
+    small = TheatreDataset("small")
+    for weights in ("stprivacy-small", "laf-small"):
+        kept_and_repainted(small, weights, small.split("test", "person")[[30, 200]])

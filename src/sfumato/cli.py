@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from sfumato.commands.groups import data_sets, features, index
-from sfumato.commands.options import DeviceOption, JsonOption, ReportOption, RunsOption, SeedsOption
+from sfumato.commands.options import DeviceOption, JsonOption, ReportOption, RunsOption, SeedsOption, StrictOption
 from sfumato.errors import SfumatoError
 
 if TYPE_CHECKING:
@@ -97,6 +97,9 @@ def anonymize(
         DetectorName | None, typer.Option(help="finds whom to hide, for the *-people anonymizers")
     ] = None,
     checkpoint: Annotated[str | None, typer.Option(help="the detector's Hugging Face folder or id")] = None,
+    mask: Annotated[
+        Path | None, typer.Option(help="also write which patches were kept (white), of one video; laf, stprivacy")
+    ] = None,
     overwrite: Annotated[bool, typer.Option(help="replace outputs that exist")] = False,
     device: DeviceOption = "auto",
 ) -> None:
@@ -105,7 +108,7 @@ def anonymize(
 
     anonymize_videos(
         sources, output, using, strength=strength, audio=audio.value, detector=detector.value if detector else None,
-        checkpoint=checkpoint, overwrite=overwrite, device=device,
+        checkpoint=checkpoint, mask=mask, overwrite=overwrite, device=device,
     )  # fmt: skip
 
 
@@ -123,6 +126,7 @@ def train(
     folder: Annotated[Path | None, typer.Option("--out", help="the run folder; runs/METHOD unless given")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="go on where a stopped run stands")] = False,
     seed: Annotated[int, typer.Option(help="of all weights and draws")] = 0,
+    strict: StrictOption = False,
     device: DeviceOption = "auto",
     devices: Annotated[int, typer.Option(min=1, help="processes; each takes a batch of its own")] = 1,
 ) -> None:
@@ -137,7 +141,7 @@ def train(
     try:
         run = train_method(
             method, data, privacy_data=privacy_data, recipe=recipe, settings=settings or (), folder=folder,
-            resume=resume, seed=seed, device=device, devices=devices,
+            resume=resume, seed=seed, strict=strict, device=device, devices=devices,
         )  # fmt: skip
     except KeyboardInterrupt:
         print("stopped: run the same command with --resume to go on", file=sys.stderr)
@@ -168,7 +172,7 @@ def judge(
     epochs: Annotated[int | None, typer.Option(min=1, help="epochs of every training")] = None,
     attack: Annotated[list[str] | None, typer.Option("--attack", help="only these; repeat to name several")] = None,
     effort: Annotated[str, typer.Option(help="quick, standard or thorough: how many attackers, how long")] = "standard",
-    strict: Annotated[bool, typer.Option("--strict", help="stop at the first bad row of your own data")] = False,
+    strict: StrictOption = False,
     json_file: JsonOption = None,
     report: ReportOption = None,
     runs: RunsOption = Path("runs"),
@@ -271,6 +275,7 @@ def reproduce(
     folder: Annotated[Path, typer.Option("--out", help="where trainings are kept and reused from")] = Path(
         "runs/reproduce"
     ),
+    strict: StrictOption = False,
     json_file: JsonOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="show data, steps, time and memory; do nothing")] = False,
     smoke: Annotated[bool, typer.Option("--smoke", help="every step on generated files, in two minutes")] = False,
@@ -278,7 +283,10 @@ def reproduce(
     """Train and judge as a paper's table was made, and print ours beside the paper's numbers."""
     from sfumato.commands.reproduce import reproduce as run
 
-    run(recipe, data_root=data_root, device=device, folder=folder, json_file=json_file, dry_run=dry_run, smoke=smoke)
+    run(
+        recipe, data_root=data_root, device=device, folder=folder, strict=strict, json_file=json_file, dry_run=dry_run,
+        smoke=smoke,
+    )  # fmt: skip
 
 
 @app.command()

@@ -14,3 +14,12 @@ class SfumatoError(Exception):
         super().__init__(f"{what}: {next_step}" if next_step else what)
         self.what = what
         self.next_step = next_step
+
+
+def counted(number: int, noun: str) -> str:
+    """How many of what, for a message: one of them is no plural.
+
+    >>> counted(1, "frame"), counted(12, "frame")
+    ('1 frame', '12 frames')
+    """
+    return f"{number} {noun}{'' if number == 1 else 's'}"

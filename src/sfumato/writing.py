@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and JSON that every reader takes."""
+"""Files that appear whole or not at all, JSON that every reader takes, and what this package itself was when it wrote them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import math
 import os
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,19 @@ def read_checked(path: Path, checksum: str, settings: str) -> bytes:
     if hashlib.sha256(content).hexdigest() != checksum:
         raise SfumatoError(f"'{path}' is not the file that {settings} was saved with", "save or download it again")
     return content
+
+
+@lru_cache
+def source_digest(*patterns: str) -> str:
+    """SHA-256 over the package's own source files of these patterns: what other code has made is not what this would make.
+
+    >>> source_digest("video/*.py") == source_digest("datasets/*.py")
+    False
+    """
+    package, found = Path(__file__).parent, hashlib.sha256()
+    for file in sorted({file for pattern in patterns for file in package.glob(pattern)}):
+        found.update(file.relative_to(package).as_posix().encode() + b"\0" + file.read_bytes())
+    return found.hexdigest()
 
 
 def to_json(value: Any, indent: int | None = None) -> bytes:

@@ -296,6 +296,16 @@ def test_mixed_and_half_precision_keep_the_videos_type() -> None:
         assert output.dtype == torch.float32 and 0 < (output - exact.output).abs().mean() < 0.02
 
 
+@pytest.mark.parametrize("mode", [{}, {"ratio": 0.4}, {"masked": False}])
+def test_the_mask_of_a_clip_is_where_it_shows_anything(mode: dict[str, Any]) -> None:
+    network, video = make(**mode), clips()
+    output, mask = network.forward_and_mask(video)
+    assert torch.equal(output, network(video))
+    assert mask.shape == (2, 3, 1, 24, 24) and set(mask.unique().tolist()) <= {0.0, 1.0}
+    assert torch.equal(shown(mask.expand_as(video)), shown(output))
+    torch.testing.assert_close(mask.mean((1, 2, 3, 4)), network.kept_share(video))
+
+
 def test_the_streaming_wrapper_brings_a_video_to_size() -> None:
     network = make(frame_step=2)
     assert network.spec == ClipSpec(length=3, size=(24, 24), frame_step=2, blend=False)

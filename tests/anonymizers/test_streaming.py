@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterator
 from fractions import Fraction
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from sfumato.anonymizers import streaming
-from sfumato.anonymizers.base import Anonymizer, ClipSpec
+from sfumato.anonymizers.base import Anonymizer, ClipSpec, PartialAnonymizer
 from sfumato.anonymizers.detectors import Detector, hold
 from sfumato.anonymizers.streaming import anonymize_file, anonymize_stream
 from sfumato.errors import SfumatoError
@@ -52,6 +53,24 @@ class Hide(Anonymizer):
     def forward(self, video: Tensor, people: Tensor | None = None) -> Tensor:
         assert people is not None
         return video * (people == 0)
+
+
+class Partial(PartialAnonymizer):
+    """Shows what the mask, a function of the clip, keeps."""
+
+    name = "partial"
+    summary = "for tests"
+
+    def __init__(self, mask: Callable[[Tensor], Tensor], spec: ClipSpec | None = None) -> None:
+        super().__init__()
+        self.mask, self.spec = mask, spec or ClipSpec()
+
+    def forward(self, video: Tensor) -> Tensor:
+        return self.forward_and_mask(video)[0]
+
+    def forward_and_mask(self, video: Tensor) -> tuple[Tensor, Tensor]:
+        mask = self.mask(video)
+        return video * mask[:, :, :1], mask
 
 
 def numbered(count: int) -> list[np.ndarray]:
@@ -402,3 +421,88 @@ def test_sound_that_is_not_there_cannot_be_kept(tmp_path: Path) -> None:
     source = video_file(tmp_path / "in.mp4", count=3)
     done = anonymize_file(Custom(lambda video: video), source, tmp_path / "out.mp4", audio="keep")
     assert done.warnings == (f"'{source}' has no sound to keep",)
+
+
+def more_columns(video: Tensor) -> Tensor:
+    """Of frame n of a `video_file`, whose grey is 20 + 10·n, the first n columns of 20."""
+    grey = 255 * video.mean((2, 3, 4), keepdim=True)
+    return (torch.arange(20) < ((grey - 20) / 10).round()).expand(*video.shape[:2], 1, 4, 20).float()
+
+
+def test_the_mask_is_written_frame_by_frame_and_the_kept_share_is_its_mean(tmp_path: Path) -> None:
+    # Windows of 6 frames, each dealt out to two clips; the last has 2 frames of its own.
+    anonymizer = Partial(more_columns, ClipSpec(length=3, size=(4, 20), frame_step=2, blend=False))
+    source, target, mask = video_file(tmp_path / "in.mp4"), tmp_path / "out.mp4", tmp_path / "mask.mp4"
+    done = anonymize_file(anonymizer, source, target, mask_to=mask)
+    assert done.kept_share == pytest.approx(sum(range(20)) / 20 / 20)
+    one, other = probe(target), probe(mask)
+    assert (one.width, one.height, one.frames, one.fps) == (other.width, other.height, other.frames, other.fps)
+    for number, (frame, kept) in enumerate(zip(read_frames(target), read_frames(mask), strict=True)):
+        edge = WIDTH * number / 20
+        white = np.arange(WIDTH) + 0.5 < edge
+        near = np.abs(np.arange(WIDTH) + 0.5 - edge) < 3  # where the picture is faded, and the codec smears
+        assert (np.where(white[:, None], 255 - kept, kept)[:, ~near] < 40).all()
+        assert (frame[:, ~white & ~near] < 12).all() and (frame[:, white & ~near] > 12).all()
+
+
+def test_the_mask_has_no_greys_however_few_patches_there_are(tmp_path: Path) -> None:
+    source, mask = video_file(tmp_path / "in.mp4", count=2), tmp_path / "mask.mp4"
+    anonymize_file(Partial(left_half, ClipSpec(size=(2, 2))), source, tmp_path / "out.mp4", mask_to=mask)
+    for frame in read_frames(mask):
+        assert frame[:, : WIDTH // 2 - 2].min() > 240 and frame[:, WIDTH // 2 + 2 :].max() < 15
+
+
+def test_without_a_mask_to_write_the_kept_share_is_told_all_the_same(tmp_path: Path) -> None:
+    source = video_file(tmp_path / "in.mp4", count=5)
+    assert anonymize_file(Partial(left_half), source, tmp_path / "out.mp4").kept_share == 0.5
+    assert anonymize_file(Custom(lambda video: video), source, tmp_path / "raw.mp4").kept_share is None
+    assert sorted(os.listdir(tmp_path)) == ["in.mp4", "out.mp4", "raw.mp4"]
+
+
+def test_of_two_windows_that_fade_what_either_keeps_is_kept(tmp_path: Path) -> None:
+    shares = iter([0.0, 1.0])  # windows of frames 0 to 3 and 2 to 5
+    anonymizer = Partial(lambda video: torch.full_like(video[:, :, :1], next(shares)), ClipSpec(length=4))
+    done = anonymize_file(anonymizer, video_file(tmp_path / "in.mp4", count=6), tmp_path / "out.mp4")
+    assert done.kept_share == pytest.approx(4 / 6)
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [lambda video: video[:, :, :2], lambda video: video[:, :, :1] * float("nan"), lambda video: 2 + left_half(video)],
+)
+def test_a_mask_that_is_none_fails_closed(tmp_path: Path, mask: Callable[[Tensor], Tensor]) -> None:
+    source = video_file(tmp_path / "in.mp4")
+    with pytest.raises(SfumatoError, match=r"mask of 'partial'.*nothing unhidden gets out"):
+        anonymize_file(Partial(mask), source, tmp_path / "out.mp4", mask_to=tmp_path / "mask.mp4")
+    assert os.listdir(tmp_path) == ["in.mp4"]
+
+
+def test_there_is_no_mask_without_its_video(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, finish = video_file(tmp_path / "in.mp4"), VideoWriter._finish
+
+    def fail(writer: VideoWriter) -> None:
+        if writer.path.name == "out.mp4":
+            raise OSError(errno.ENOSPC, "no room")
+        finish(writer)
+
+    monkeypatch.setattr(VideoWriter, "_finish", fail)
+    with pytest.raises(SfumatoError, match="no space left"):
+        anonymize_file(Partial(left_half), source, tmp_path / "out.mp4", mask_to=tmp_path / "mask.mp4")
+    assert os.listdir(tmp_path) == ["in.mp4"]
+
+
+@pytest.mark.parametrize(
+    ("anonymizer", "mask", "complaint"),
+    [
+        (Custom(lambda video: video), "mask.mp4", "'custom' leaves no part of the picture out"),
+        (Partial(left_half), "in.mp4", "is the source itself"),
+        (Partial(left_half), "./out.mp4", "both the video and its mask"),
+        (Partial(left_half), "mask.avi", "cannot be written"),
+    ],
+)
+def test_masks_that_cannot_be_written(tmp_path: Path, anonymizer: Anonymizer, mask: str, complaint: str) -> None:
+    source = video_file(tmp_path / "in.mp4", count=2)
+    before = source.read_bytes()
+    with pytest.raises(SfumatoError, match=complaint):
+        anonymize_file(anonymizer, source, tmp_path / "out.mp4", mask_to=tmp_path / mask)
+    assert os.listdir(tmp_path) == ["in.mp4"] and source.read_bytes() == before

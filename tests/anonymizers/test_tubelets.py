@@ -179,6 +179,23 @@ def test_without_sparsification_all_is_repainted() -> None:
     assert len(found.decisions) == 3 and all((decision == 1).all() for decision in found.decisions)
 
 
+@MODES
+def test_the_mask_of_a_clip_is_where_it_shows_anything(mode: dict[str, Any]) -> None:
+    network, video = make(**mode), clips()
+    output, mask = network.forward_and_mask(video)
+    assert torch.equal(output, network(video))
+    assert mask.shape == (2, 4, 1, 24, 24) and set(mask.unique().tolist()) <= {0.0, 1.0}
+    assert torch.equal(shown(mask.expand_as(video)), shown(output))
+    assert mask.mean().item() == pytest.approx(1 if "sparsify" in mode else 3 / 9)
+
+
+def test_the_mask_of_a_clip_that_is_no_multiple_of_a_tubelet_is_cut_as_the_clip_is() -> None:
+    network, video = make(frames=3, size=20), noise(1, 3, 3, 20, 20)
+    output, mask = network.forward_and_mask(video)
+    assert mask.shape == (1, 3, 1, 20, 20)
+    assert torch.equal(mask.expand_as(output) > 0, output > 0)
+
+
 def test_the_streaming_wrapper_brings_a_video_to_size() -> None:
     network = make()
     assert network.spec == ClipSpec(length=4, size=(24, 24), blend=False)
@@ -311,7 +328,7 @@ def test_alpha_is_the_strength_of_saved_weights_and_nothing_else_is(tmp_path: Pa
         ({"blocks": 0}, "blocks = 0"),
         ({"duration": 0}, "duration = 0"),
         ({"patch": -1}, "patch = -1"),
-        ({"duration": 5}, "4 frames of 24×24 are less than a tubelet of 5×8×8"),
+        ({"duration": 5}, "clips of 4 frames of 24×24 are less than a tubelet of 5×8×8"),
         ({"patch": 32}, "less than a tubelet of 2×32×32"),
         ({"alpha": 1.1}, "alpha = 1.1 is out of range"),
         ({"anonymize": False, "sparsify": False}, "neither anonymize nor sparsify"),
@@ -329,7 +346,7 @@ def test_settings_that_make_no_network_are_refused(settings: dict[str, Any], com
     [
         ((1, 8, 3, 24, 24), "made for 4 frames of 24×24, not 8 of 24×24"),
         ((1, 4, 3, 24, 32), "not 4 of 24×32"),
-        ((1, 1, 3, 24, 24), "a clip of 1 frames is shorter than a tubelet of 2: give 4 frames"),
+        ((1, 1, 3, 24, 24), "a clip of 1 frame is shorter than a tubelet of 2: give 4 frames"),
         ((1, 4, 1, 24, 24), "is no video"),
         ((4, 3, 24, 24), "is no video"),
     ],

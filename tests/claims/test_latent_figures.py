@@ -91,6 +91,21 @@ def test_who_cannot_read_raw_features_proves_nothing() -> None:
     assert math.isnan(found["static_residual"]) and found["verdict"] == "inconclusive"
 
 
+def test_of_an_attack_more_is_asked_before_a_ratio_is_told() -> None:
+    names = ("inversion-black-box-action", "inversion-black-box-attributes")
+    exams = (Exam(names[0], "", "action", "video", "clip"), Exam(names[1], "", "attributes", "video", "clip"))
+    protocol = Asking(*(Asked(exam, "mlp", (2,), "score", (AttributeSpec("hat"),)) for exam in exams))
+
+    def of(right: float, seed: int) -> dict[str, object]:
+        sheet = {"probe": Sheet(dict.fromkeys(names, read(right, seed)))}
+        return figures([protocol], sheet, sheet)
+
+    weak = of(0.75, 1)  # .39 of the way from chance to perfect on attributes: too little, unless the action were asked
+    assert weak["black_attributes_raw"] == pytest.approx(0.694, abs=1e-3) and weak["black_attributes_chance"] == 0.5
+    assert "black_attributes_kept" not in weak and weak["black_action_kept"] == 1
+    assert of(1.0, 0)["black_attributes_kept"] == 1
+
+
 def test_tallies_have_their_own_columns_and_the_gap_is_of_both_splits() -> None:
     protocol = Asking()
     mine = Sheet(tallies=[

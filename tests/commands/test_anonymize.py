@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import torch
 
+from sfumato.anonymizers import label, load, save, untrained
 from sfumato.commands.anonymize import targets
 from sfumato.errors import SfumatoError
 from sfumato.video import encode as encoding
@@ -52,6 +53,38 @@ def test_strength_and_settings_reach_the_anonymizer(clip: Path, sfumato: Any, tm
     assert run.out == f"{tmp_path}/out/a.mp4: 12 frames with downsample:factor=16\n"
     run = sfumato("anonymize", clip, "--with", "pixelate:block=8", "-o", tmp_path / "b.mkv")
     assert (run.code, run.out.startswith(f"{tmp_path}/b.mkv: 12 frames")) == (0, True)
+
+
+def test_one_frame_is_no_plural(tmp_path: Path, make_video: Make, sfumato: Any) -> None:
+    assert sfumato("anonymize", make_video(tmp_path / "a.mp4", frames=1)).out.endswith(": 1 frame with blur\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "kept"),
+    # Of 3×3 places 4 are kept; of tubelets three times seven tenths of 9, rounded down: 6, 4, 3.
+    [("masked-transformer", {"ratio": 0.5}, "44.4%"), ("tubelets", {"alpha": 0.7}, "33.3%")],
+)
+def test_what_share_was_kept_is_told_and_the_mask_written(
+    clip: Path, sfumato: Any, name: str, settings: dict[str, float], kept: str
+) -> None:
+    torch.manual_seed(0)
+    folder, copy, mask = clip.parent / "f_a", clip.parent / "copy.mp4", clip.parent / "new" / "mask.mp4"
+    network = untrained(name, embedding=24, depth=1, patch=8, frames=8, size=24, **settings)
+    save(network, folder)
+    command = ["anonymize", clip, "--with", folder, "-o", copy, "--mask", mask]
+    run = sfumato(*command)
+    assert (run.code, run.err) == (0, "")
+    assert run.out == f"{copy}: 12 frames with {label(load(folder))}, {kept} of patches kept (mask: {mask})\n"
+    white = np.stack([frame.mean(2) > 127 for frame in read_frames(mask)])
+    assert white.shape == (12, 32, 48) and white.mean() == pytest.approx(float(kept[:-1]) / 100, abs=0.03)
+    shown = np.stack([frame.max(2) for frame in read_frames(copy)])
+    assert shown[white].mean() > 4 * shown[~white].mean()
+
+    made = mask.stat().st_mtime_ns
+    copy.unlink()
+    assert sfumato(*command).error.startswith(f"'{mask}' exists: add --overwrite")
+    assert mask.stat().st_mtime_ns == made and not copy.exists()
+    assert sfumato(*command, "--overwrite").code == 0 and mask.stat().st_mtime_ns > made
 
 
 def test_a_folder_keeps_its_shape_and_a_second_run_does_the_rest(
@@ -165,6 +198,12 @@ WRONG = [
     (["clip.mp4", "-o", "notes.txt/deep/er"], "notes.txt"),
     (["clip.mp4", "-o", "copy.avi"], "'copy.avi' cannot be written: end its name in .mp4"),
     (["clip.mp4", "-o", "x" * 300], "File name too long"),
+    (["clip.mp4", "--mask", "mask.mp4"], "'blur' leaves no part of the picture out, so that it has no mask: leave"),
+    (["clips", "-o", "out", "--mask", "mask.mp4"], "--mask is for a single video, and these are 3"),
+    (["clip.mp4", "--mask", "clips/1.mp4"], "'clips/1.mp4' exists: add --overwrite to replace it, or name another with"),
+    (["clip.mp4", "--mask", "clips", "--overwrite"], "'clips' is a folder: name a file for the mask"),
+    (["clip.mp4", "--mask", "clip.mp4"], "'clip.mp4' is the source itself: name another place with --mask"),
+    (["clip.mp4", "--mask", "clip.mp4", "--overwrite"], "'clip.mp4' is the source itself"),
     (["broken.mp4"], "'broken.mp4' cannot be read as a video"),
     (["notes.txt"], "'notes.txt' "),
     (["nothing.mp4"], "'nothing.mp4' cannot be read as a video"),

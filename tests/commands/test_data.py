@@ -19,8 +19,10 @@ PEOPLE = (2, 11, 19)  # test, train, val
 
 @pytest.fixture
 def whole_kth(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, make_video: Make) -> Path:
-    """A copy of KTH, as if three people and one action were all there is."""
+    """A copy of KTH, as if three people, one action and three scenarios were all there is."""
     monkeypatch.setattr(kth, "ACTIONS", ("boxing",))
+    monkeypatch.setattr(kth, "PEOPLE", PEOPLE)
+    monkeypatch.setattr(kth, "SCENARIOS", (1, 3, 4))
     monkeypatch.setattr(kth, "PUBLISHED", {"videos": 9, "train": 3, "val": 3, "test": 3, "actions": 1, "persons": 3})
     first = make_video(tmp_path / "first.mp4")
     for person in PEOPLE:
@@ -56,6 +58,16 @@ def test_what_is_wrong_is_shown_and_the_code_is_1(whole_kth: Path, tmp_path: Pat
     assert run.out.splitlines()[-2] == "not the published data set"
     written = json.loads((tmp_path / "check.json").read_text())
     assert len(written["unreadable"]) == 3 and len(written["extra"]) == 7 and not written["fine"]
+
+
+def test_missing_files_are_named_and_of_a_subset_a_few(whole_kth: Path, sfumato: Any) -> None:
+    (whole_kth / "boxing" / "person11_boxing_d3_uncomp.mp4").unlink()
+    run = sfumato("data", "check", f"kth:{whole_kth}")
+    assert run.code == 1 and "1 of 9 files missing\n  there is no file 'person11_boxing_d3_uncomp.avi'\n" in run.out
+    for path in (whole_kth / "boxing").glob("person*_d[14]_uncomp.mp4"):
+        path.unlink()
+    out = sfumato("data", "check", f"kth:{whole_kth}").out
+    assert "7 of 9 files missing\n" in out and out.count("there is no file") == 5 and "  … and 2 more\n" in out
 
 
 def test_people_on_both_sides_are_shown(whole_kth: Path, monkeypatch: pytest.MonkeyPatch, sfumato: Any) -> None:
@@ -122,6 +134,23 @@ def test_a_plot_is_drawn_on_request(labels: Path, sfumato: Any) -> None:
     drawn = (labels / "plot.svg").read_text()
     assert drawn.count("<svg") == 1 and (labels / "deep" / "plot.png").read_bytes().startswith(b"\x89PNG")
     assert "none of .svg" in sfumato("data", "stats", f"vp-hmdb51:{labels}", "--plot", "plot.txt").error
+
+
+def test_where_nothing_is_labelled_no_plot_is_drawn_and_that_is_said(
+    labels: Path, whole_kth: Path, sfumato: Any
+) -> None:
+    plot = labels / "plot.svg"
+    (labels / "hmdb51_privacy_attribute_label.pickle").write_bytes(pickle.dumps({}))
+    for name in (f"kth:{whole_kth}", f"vp-hmdb51:{labels}"):
+        run = sfumato("data", "stats", name, "--plot", plot)
+        assert run.code == 0 and not plot.exists() and "\nplot: " not in run.out
+        assert run.out.endswith("\nno plot: no private attribute is labelled\n")
+
+
+@pytest.mark.parametrize("kind", ["lsa64", "kth", "casia-b", "ntu60", "toyota-smarthome"])
+def test_stats_of_an_empty_folder_are_an_error(kind: str, tmp_path: Path, sfumato: Any) -> None:
+    error = sfumato("data", "stats", f"{kind}:{tmp_path}").error
+    assert error.startswith(f"{kind}:{tmp_path} has no clips: give the folder that its files are in, or get them from ")
 
 
 def test_stats_of_data_without_files(sfumato: Any, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from sfumato.anonymizers.latent_adapter import LatentAdapter
 from sfumato.anonymizers.latent_storage import load_latent, save_latent
 from sfumato.commands import index
 from sfumato.datasets.vector_store import VectorStore
+from sfumato.evaluation.latent.material import moved_between
 from sfumato.recognizers import make_recognizer
 from sfumato.recognizers.encoders import load_encoder
 from sfumato.recognizers.vlm import SmallVLM, SmallVLMConfig, save_vlm
@@ -41,15 +42,14 @@ def write_encoder(path: Path, seed: int = 0) -> str:
     return f"tiny-video:{path}"
 
 
-def write_adapter(folder: Path, encoder: str, *, frame_step: int = 1, seed: int = 0, trained: bool = True) -> Path:
-    """An adapter over the clips of a video, as if trained: moved away from the identity it begins as."""
+def write_adapter(folder: Path, encoder: str, *, frame_step: int = 1, seed: int = 0, away: float = 0.02) -> Path:
+    """An adapter over the clips of a video, as if trained: moved so far away from the identity it begins as."""
     network = load_encoder(encoder)
     torch.manual_seed(seed)
     adapter = LatentAdapter(network.width, layers=1, heads=2, attend="video", feed_forward=False)
-    if trained:
-        with torch.no_grad():
-            for parameter in adapter.parameters():
-                parameter += 0.02 * torch.randn_like(parameter)
+    with torch.no_grad():
+        for parameter in adapter.parameters():
+            parameter += away * torch.randn_like(parameter)
     return save_latent(adapter, describe(network, encoder, frame_step=frame_step), folder)
 
 
@@ -134,7 +134,7 @@ def test_only_anonymized_features_are_ever_on_the_disk(
 def test_an_adapter_that_changes_nothing_is_refused_and_nothing_is_kept(
     encoder: str, raw: list[Tensor], tmp_path: Path, make_video: Make, sfumato: Any
 ) -> None:
-    untrained = write_adapter(tmp_path / "untrained", encoder, trained=False)
+    untrained = write_adapter(tmp_path / "untrained", encoder, away=0)
     video = make_video(tmp_path / "a.mp4", frames=16)
     run = sfumato("index", "build", video, "-o", "db", "--encoder", encoder, "--with", untrained)
     assert (
@@ -142,6 +142,31 @@ def test_an_adapter_that_changes_nothing_is_refused_and_nothing_is_kept(
     )
     assert not on_disk(tmp_path, torch.stack(raw))
     assert sfumato("index", "search", "db", "--like", video).code == 2
+
+
+def test_an_adapter_that_changes_little_is_warned_of(
+    encoder: str, adapter: Path, tmp_path: Path, make_video: Make, sfumato: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = write_adapter(tmp_path / "begun", encoder, away=1e-4)
+    for number in range(3):
+        make_video(tmp_path / "videos" / f"{number}.mp4", frames=32, seed=number)
+    monkeypatch.setattr(index, "WATCHED", 5)
+    looked: list[Tensor] = []
+
+    def spied(before: Tensor, after: Tensor) -> Any:
+        looked.append(torch.cat([before, after], 1))
+        return moved_between(before, after)
+
+    monkeypatch.setattr(index, "moved_between", spied)
+    run = sfumato("index", "build", "videos", "-o", "db", "--encoder", encoder, "--with", begun)
+    before, after = looked[0].unbind(1)
+    share = ((after - before).norm(dim=1) / (before - before.mean(0)).norm(dim=1)).median()
+    assert len(before) == 5 and 1e-4 < share < 0.1
+    told = f"warning: '{begun}': whole clips pass nearly as they are, changed by {share:.2g} of their spread\n"
+    assert (run.code, run.err) == (0, told) and run.out.startswith("db: 6 clips of 3 videos")
+    again = sfumato("index", "build", "videos", "-o", "db", "--encoder", encoder, "--with", begun)
+    assert (again.code, again.err) == (0, "")  # nothing was added
+    assert sfumato("index", "build", "videos", "-o", "other", "--encoder", encoder, "--with", adapter).err == ""
 
 
 def test_a_second_run_adds_what_is_new_and_replaces_what_changed(

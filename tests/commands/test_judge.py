@@ -8,14 +8,15 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 import torch
 
 from sfumato.anonymizers import save, untrained
-from sfumato.commands.judge import check_places
+from sfumato.commands.judge import check_places, report_problems, telling_once
 from sfumato.datasets.manifest import ManifestDataset
 from sfumato.errors import SfumatoError
 from sfumato.evaluation import scoring
@@ -244,6 +245,22 @@ def test_damaged_rows_are_left_out_and_listed_or_stop_it(place: Path, sfumato: A
     )
     write_table(Path("good/bad.csv"), [*rows, broken])
     assert "bad.csv line 42: " in sfumato("judge", "blur", *data, "--strict").error
+
+
+def test_a_problem_is_said_once_while_that_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    def said(name: str, *problems: str) -> list[str]:
+        report_problems(cast(Any, SimpleNamespace(name=name, problems=list(problems))))
+        return capsys.readouterr().err.splitlines()
+
+    with telling_once():
+        assert said("ucf101:a?split=1", "line 2", "line 3") == ["left out: line 2", "left out: line 3"]
+        with telling_once():
+            assert said("vp-ucf101:a", "line 2", "line 3", "line 4") == ["left out: line 4"]
+        assert said("ucf101:b", "line 2") == ["left out: line 2"]  # of other files
+        many = [f"line {n}" for n in range(10, 17)]
+        assert said("ucf101:a", *many)[-1] == "… and 2 more" and said("ucf101:a", *many) == []
+    for _ in range(2):
+        assert said("ucf101:a", "line 2") == ["left out: line 2"]
 
 
 def full(path: Path, content: bytes) -> int:

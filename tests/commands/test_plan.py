@@ -14,7 +14,7 @@ from torch import nn
 from sfumato.commands import estimate
 from sfumato.commands.estimate import Clip, count, game_networks, gpu_named, judge_hours, recognizer, speed
 from sfumato.commands.latent_estimate import Store, latent_hours
-from sfumato.commands.plan import clip_of, exams_of, size_of, training_estimate
+from sfumato.commands.plan import clip_of, exams_of, planned_for, size_of, training_estimate
 from sfumato.commands.published import find_recipe, read_published
 from sfumato.methods import find_method
 from sfumato.training.options import load_options
@@ -84,7 +84,15 @@ def test_the_judges_networks_are_those_of_the_recipe() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["stprivacy-vp-ucf101", "tedspad-ucf101-vispr1-i3d", "laf-vp-hmdb51-xclip", "splavu-task-ar", "spact-no-fb"]
+    "name",
+    [
+        "stprivacy-vp-ucf101",
+        "tedspad-ucf101-vispr1-i3d",
+        "laf-vp-hmdb51-xclip",
+        "splavu-task-ar",
+        "splavu-mlp-3",
+        "spact-no-fb",
+    ],
 )
 def test_every_kind_of_method_is_counted(name: str) -> None:
     recipe = read_published(find_recipe(name))
@@ -108,11 +116,35 @@ def test_the_gpu_is_the_one_that_is_named_or_there(monkeypatch: pytest.MonkeyPat
     assert gpu_named("auto") == gpu_named("cuda:0") == "a100" and gpu_named("cpu") == "h200"
 
 
+@pytest.mark.parametrize("device", ["auto", "cpu", "cuda"])
+def test_a_plan_says_where_it_is_not_for_the_device_here(
+    device: str, monkeypatch: pytest.MonkeyPatch, sfumato: Any
+) -> None:
+    monkeypatch.setattr("sfumato.commands.plan.hardware", lambda where: f"some {where.type}")
+    shown = sfumato("reproduce", "baselines-vp-hmdb51", "--dry-run", "--device", device).out.splitlines()
+    assert shown[1].startswith("planned for one H200 (141 GB), but the device here is another (some cpu): ")
+    assert shown[1].endswith("--device NAME plans for h100, a100, l40s, a5000, 4090, v100, t4")
+
+
+def test_a_plan_is_for_the_gpu_here_where_its_speed_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr("sfumato.commands.plan.hardware", lambda where: f"NVIDIA A100-SXM4-80GB on {where.type}")
+    assert planned_for("cuda:0", "a100") == planned_for("auto", "a100") == "planned for one A100 (80 GB), the GPU here"
+    assert "but the device here is another (NVIDIA A100-SXM4-80GB on cpu)" in planned_for("cpu", "h200")
+    monkeypatch.setattr("sfumato.commands.plan.hardware", lambda where: "an unknown GPU")
+    assert "but the device here is another (an unknown GPU)" in planned_for("auto", "h200")
+    assert planned_for("a100", "a100") == "planned for one A100 (80 GB)"
+
+
 def test_the_plan_on_the_screen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sfumato: Any, files: Any) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "ucf101").mkdir()
     run = sfumato("reproduce", "spact-ucf101-vispr1", "--data-root", ".", "--dry-run", "--device", "t4")
     assert run.code == 0, run.err
+    assert run.out.splitlines()[1] == "planned for one T4 (16 GB)"
+    assert re.search(r"data +folder +folder there +get it from", run.out)
+    looked = "what is in a folder was not looked at: `sfumato data check NAME:PATH` looks into it"
+    assert run.out.splitlines().count(looked) == 1
     assert re.search(r"ucf101 +ucf101 +yes", run.out)
     assert re.search(r"vispr +vispr +missing +tribhuvanesh.github.io/vpa", run.out)
     assert "step 1: train spact (reconstruction_steps 1000, opponent_steps 1000, steps 4000): " in run.out
@@ -134,6 +166,7 @@ def test_the_plan_says_what_is_left_out_and_starts_counting_at_one(sfumato: Any)
 
 def test_a_plan_of_features_names_every_store_and_counts_what_is_asked_twice_once(sfumato: Any) -> None:
     shown = sfumato("reproduce", "splavu-vp-hmdb51", "--dry-run").out
+    assert "data check" not in shown  # which knows no features
     assert re.search(r"vp-hmdb51 +DATA/videomae-b/vp-hmdb51 +missing +`sfumato features extract`", shown)
     # 5,100 videos of about six clips, three vectors of 768 numbers each, raw and anonymized: .56 GB.
     assert re.search(r"step 3: judge for Table 2 on vp-hmdb51 \(latent-probe\): [1-9]\d* min, features 0\.6 GB", shown)

@@ -13,11 +13,14 @@ import torch
 from typer.testing import CliRunner
 
 from sfumato.cli import app
-from sfumato.commands.prepare import prepare
+from sfumato.commands.prepare import _check_kind, prepare
 from sfumato.datasets import open_dataset
+from sfumato.datasets.files import FileDataset
 from sfumato.datasets.shards import ShardDataset
 from sfumato.errors import SfumatoError
 from sfumato.video import probe
+
+from ..datasets import copies
 
 Make = Callable[..., Path]
 PARTS = ("train", "val", "test")
@@ -162,3 +165,32 @@ def test_as_a_command(table: Path, tmp_path: Path) -> None:
     assert done.exit_code == 0 and len(list(out.glob("*.tar"))) == 2, done.output
     assert open_dataset(f"shards:{out}?frames=4&size=16").clips(torch.arange(2)).pixels.shape == (2, 1, 4, 3, 16, 16)
     assert CliRunner().invoke(app, [*prepared, "--shards", "0"]).exit_code == 2
+
+
+def test_videos_that_are_shorter_than_a_clip_stay_in(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data, small = f"ucf101:{copies.ucf101(tmp_path / 'ucf101')}?frames=16&size=16", tmp_path / "small"
+    prepare(data, small, short_side=16, workers=1)
+    name = capsys.readouterr().out.split(": ")[0]
+    assert name == f"manifest:{small / 'index.csv'}?least=1"
+    before, after = (open_dataset(one, strict=True) for one in (data, f"{name}&frames=16&size=16"))
+    every = torch.arange(len(before))
+    assert len(before) == len(after) and before.times(every).equal(after.times(every))  # 8 frames, twice
+    with pytest.raises(SfumatoError, match=r"no usable video .* has 8 frames, 16 are asked for"):
+        open_dataset(f"manifest:{small / 'index.csv'}?frames=16&size=16")
+    with pytest.raises(SfumatoError, match="has 8 frames, fewer than least=9"):
+        open_dataset(f"manifest:{small / 'index.csv'}?frames=16&size=16&least=9", strict=True)
+
+
+def test_what_does_not_fit_into_a_table_is_refused_before_anything_is_made(tmp_path: Path, table: Path) -> None:
+    pictures = f"vispr:{copies.vispr(tmp_path / 'vispr')}?size=16"
+    assert "is made of pictures" in fails(pictures, tmp_path / "out")
+    assert "is made of pictures" in fails(
+        f"casia-b:{copies.casia_b(tmp_path / 'casia')}?{copies.SMALL}", tmp_path / "out"
+    )
+    crimes = open_dataset(source(table))
+    assert isinstance(crimes, FileDataset)
+    crimes.rows[0].action = ""
+    with pytest.raises(SfumatoError, match="several actions, or none: give --shards"):
+        _check_kind(crimes, None)
+    _check_kind(crimes, 1)
+    assert not (tmp_path / "out").exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -159,13 +160,50 @@ def small(tmp_path: Path) -> PublishedRecipe:
     return rehearsed(read_published(find_recipe("spact-vp-hmdb51")), tmp_path / "data")
 
 
+def lose_a_film(folder: Path) -> str:
+    """Remove a training video; its name."""
+    film = sorted((folder / "Archery").iterdir())[-1]
+    film.unlink()
+    return film.name
+
+
+@pytest.mark.parametrize("name", ["spact-vp-hmdb51", "baselines-vp-hmdb51"])
+def test_strict_stops_where_a_video_is_missing(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sfumato: Any, trained: list[str]
+) -> None:
+    recipe = rehearsed(read_published(find_recipe(name)), tmp_path / "data")  # one is trained, one only judged
+    monkeypatch.setattr(command, "read_published", lambda path: recipe)
+    missing = lose_a_film(Path("data/hmdb51"))
+    error = sfumato("reproduce", name, "--data-root", "data", "--out", "runs", "--strict").error
+    assert missing in error and error.endswith("run without --strict to leave it out")
+    assert not Path("runs").exists() and not trained
+
+
+def test_what_only_decoding_shows_is_told_too(
+    small: PublishedRecipe, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Decoding:
+        def __init__(self, dataset: Any, *_: object, **__: object) -> None:
+            self.dataset = dataset
+
+        def judge(self, *_: object) -> Result:
+            self.dataset.problems.append("a film has 3 readable frames")
+            return judged()
+
+    monkeypatch.setattr(command, "PROTOCOLS", SimpleNamespace(find=lambda name: SimpleNamespace(make=Decoding)))
+    command.judge_recipe(small.judge[0], [], Path("data"), Path("runs"), "cpu", tiny=True)
+    assert capsys.readouterr().err == "left out: a film has 3 readable frames\n"
+
+
 def test_a_run_on_data_that_is_there_and_again_without_training(
     small: PublishedRecipe, monkeypatch: pytest.MonkeyPatch, sfumato: Any, trained: list[str]
 ) -> None:
     monkeypatch.setattr(command, "read_published", lambda path: small)
     told = ["reproduce", "spact-vp-hmdb51", "--data-root", "data", "--out", "runs", "--json", "result.json"]
+    left_out = lose_a_film(Path("data/hmdb51"))
     run = sfumato(*told)
     assert run.code == 0, run.err
+    assert run.err.count("left out: ") == run.err.count(left_out) == 1  # of the training and of the judgement
     assert trained == ["action", "video"] * 2
     found = json.loads(Path("result.json").read_text())
     assert (found["schema"], found["smoke"]) == ("sfumato-reproduction/1", False)
@@ -178,6 +216,7 @@ def test_a_run_on_data_that_is_there_and_again_without_training(
     weights = (folder / "anonymizer" / "model.safetensors").stat().st_mtime_ns
     again = sfumato(*told)
     assert f"'{folder}' is finished already" in again.err and len(trained) == 4
+    assert again.err.count(left_out) == 1
     assert (folder / "anonymizer" / "model.safetensors").stat().st_mtime_ns == weights
     assert json.loads(Path("result.json").read_text())["rows"] == found["rows"]
 

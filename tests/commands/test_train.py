@@ -7,6 +7,7 @@ import json
 import math
 import os
 import shlex
+import shutil
 import signal
 import sys
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from sfumato.anonymizers import fingerprint, load
 from sfumato.cli import main
 from sfumato.commands import train
 from sfumato.datasets import theatre
+from sfumato.datasets.files import FileDataset
 from sfumato.evaluation import scoring
 from sfumato.evaluation.result import Result
 from sfumato.methods import METHODS, find_method
@@ -157,6 +159,41 @@ def test_every_method_trains(method: str, sfumato: Any) -> None:
     load(f"runs/{method}/anonymizer")
 
 
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        ("theatre:small", "judge runs/laf/anonymizer --data theatre:small --protocol zero-shot --vlm vlm"),
+        ("footage:recordings?frames=2&size=16", "certify runs/laf/anonymizer --footage recordings"),
+    ],
+)
+def test_what_learns_without_labels_reads_none(
+    data: str, told: str, sfumato: Any, make_video: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def locked(*_: object) -> None:
+        raise AssertionError("labels were read")
+
+    for each in (theatre.TheatreDataset, FileDataset):
+        monkeypatch.setattr(each, "labels", locked)
+    for n in range(3):
+        make_video(Path(f"recordings/{n % 2}/{n}.mp4"), frames=16, seed=n)
+    save_vlm(SmallVLM(SmallVLMConfig((2, 16, 16), ("a",), width=16, depth=1, text_depth=1)), "vlm")
+    steps = ("reconstruction_steps", "phase1_steps", "phase2_steps", "phase3_steps")
+    settings = {"vlm": "vlm", "embedding": 24, "depth": 1, "batch": 2, **dict.fromkeys(steps, 1)}
+    run = sfumato(
+        "train", "laf", "--data", data, *(word for s in settings.items() for word in ("--set", "{}={}".format(*s)))
+    )
+    assert run.code == 0, run.err
+    assert run.out.splitlines()[-1] == f"judge it: sfumato {told}"
+    load("runs/laf/anonymizer")
+
+
+def test_a_teacher_that_is_not_there_is_told_before_any_clip_is_loaded(
+    sfumato: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sfumato.commands.train.open_dataset", None)  # who opens it fails
+    assert "no folder 'nowhere'" in sfumato("train", "laf", "--data", "theatre:small", "--set", "vlm=nowhere").error
+
+
 def test_progress_off_a_terminal_is_a_few_lines_per_phase(sfumato: Any) -> None:
     run = sfumato("train", "spact", *tiny(steps=20, batch=6, audit_steps=0))
     said = run.err.splitlines()
@@ -282,6 +319,58 @@ def test_bad_rows_are_left_out_and_listed(clips: Path, sfumato: Any) -> None:
     run = sfumato("train", "spact", "--data", f"manifest:{clips}/gone.csv{SIZE}", *tiny(**SHORTEST))
     assert run.code == 0
     assert run.err.splitlines().count("left out: gone.csv line 14: there is no file 'gone.mp4'") == 1
+
+
+LAF_STEPS = ("reconstruction_steps", "phase1_steps", "phase2_steps", "phase3_steps")
+TINY_LAF = {"vlm": "vlm", "embedding": 24, "depth": 1, "batch": 2, **dict.fromkeys(LAF_STEPS, 1)}
+
+
+def train_small(method: str, settings: dict[str, Any], *more: object) -> list[object]:
+    """A command that would take a second, and the vision-language model that laf asks for."""
+    save_vlm(SmallVLM(SmallVLMConfig((2, 16, 16), ("a",), width=16, depth=1, text_depth=1)), "vlm")
+    return ["train", method, *(f"--set={key}={value}" for key, value in settings.items()), *more]
+
+
+@pytest.mark.parametrize(("method", "settings"), [("spact", {**TINY, **SHORTEST}), ("splavu", {}), ("laf", TINY_LAF)])
+def test_strict_stops_at_a_bad_row(method: str, settings: dict[str, Any], clips: Path, sfumato: Any) -> None:
+    rows = list(csv.DictReader((clips / "index.csv").open()))
+    write_table(clips / "bad.csv", [*rows, {**rows[0], "path": "gone.mp4"}])
+    command = train_small(method, settings, "--strict")
+    bad = f"manifest:{clips}/bad.csv{SIZE}"
+    assert "bad.csv line 14: there is no file 'gone.mp4': mend the row" in sfumato(*command, "--data", bad).error
+    if method != "laf":  # which takes one data set
+        assert "bad.csv line 14: " in sfumato(*command, "--privacy-data", bad).error
+    assert not Path("runs").exists()
+
+
+def test_the_same_row_of_two_roles_is_told_once(clips: Path, sfumato: Any) -> None:
+    rows = list(csv.DictReader((clips / "index.csv").open()))
+    write_table(clips / "both.csv", [*rows, {**rows[0], "path": "gone.mp4"}])
+    table = f"manifest:{clips}/both.csv"
+    data = ["--data", f"{table}{SIZE}", "--privacy-data", f"{table}?size=16&frames=2"]
+    run = sfumato("train", "spact", *data, *tiny(**SHORTEST))
+    assert run.code == 0 and run.err.count("left out: ") == 1
+
+
+@pytest.mark.parametrize(("method", "settings"), [("spact", {**TINY, **SHORTEST}), ("laf", TINY_LAF)])
+def test_a_truncated_video_is_told_once_or_stops_it(
+    method: str, settings: dict[str, Any], clips: Path, make_video: Any, sfumato: Any
+) -> None:
+    shutil.copytree(clips, "own")
+    long = make_video(Path("own/long.mp4"), frames=40)
+    long.write_bytes(long.read_bytes()[: long.stat().st_size // 2])  # its header still promises 40 frames
+    rows = list(csv.DictReader((clips / "index.csv").open()))
+    write_table(Path("own/long.csv"), [*rows, {**rows[0], "path": "long.mp4"}])
+    command = train_small(method, settings, "--data", f"manifest:own/long.csv{SIZE}")
+    found = f"long.csv line 14: '{long.resolve()}' has "
+    assert sfumato(*command, "--strict").error.startswith(found)
+    assert not Path("runs").exists()
+    write_table(Path("own/long.csv"), [*rows, *({**rows[0], "path": path} for path in ("long.mp4", "gone.mp4"))])
+    run = sfumato(*command)
+    assert run.code == 0
+    gone, cut = [line for line in run.err.splitlines() if line.startswith("left out: ")]
+    assert gone == "left out: long.csv line 15: there is no file 'gone.mp4'"
+    assert cut.startswith(f"left out: {found}") and "readable frames" in cut
 
 
 def test_a_run_is_not_trained_over(sfumato: Any, files: Files) -> None:

@@ -92,7 +92,22 @@ def test_a_folder_without_readable_pictures_is_reported_and_skipped_or_stops(roo
     with pytest.raises(SfumatoError, match="002-nm-01-090: "):
         opened(root)
     found = inspect_copy(CASIABDataset, str(root))
-    assert len(found.unreadable) == 1 and not found.missing and not found.extra
+    assert len(found.unreadable) == 1 and not found.extra
+    # It is there, as the other 47 are; this copy has no more of the published set.
+    assert len(found.missing) == 13_640 - 48 and found.missing[0] == "there is no file '001-nm-01-018'"
+
+
+def test_a_check_looks_at_every_picture_and_opening_at_the_first(root: Path) -> None:
+    folder = root / "silhouettes" / "002" / "nm-01" / "090"
+    broken = folder / "002-nm-01-090-003.png"
+    broken.write_bytes(broken.read_bytes()[:40])
+    (line,) = inspect_copy(CASIABDataset, str(root)).unreadable
+    assert line.startswith("002-nm-01-090: ") and "002-nm-01-090-003.png' cannot be read" in line
+    assert line.endswith(")")
+    (folder / "002-nm-01-090-006.png").write_bytes(b"")
+    (line,) = inspect_copy(CASIABDataset, str(root)).unreadable
+    assert "-003.png' cannot be read" in line and line.endswith(", nor can 1 more of 6")
+    assert len(opened(root)) == 48
 
 
 def test_a_folder_that_leads_out_of_the_root_is_not_followed(
@@ -115,3 +130,4 @@ def test_a_whole_copy_would_have_the_published_numbers() -> None:
     test = sum(row.split["person"] == "test" for row in rows)
     assert (len(rows), len(rows) - test, test) == tuple(PUBLISHED[what] for what in ("videos", "train + val", "test"))
     assert row_of("001-nm-01-000-017", Path("x.avi"), "nm") is None
+    assert sorted(CASIABDataset.name_of(row) for row in rows) == sorted(CASIABDataset.every_name())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,14 +12,16 @@ import warnings
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+import sfumato
 from sfumato.datasets import clip_cache
-from sfumato.datasets.clip_cache import FOLDER, ClipCache, read_clip
+from sfumato.datasets.clip_cache import FOLDER, READING, ClipCache, read_clip
 from sfumato.errors import SfumatoError
 from sfumato.video import read_clip as decode_clip
 
@@ -72,7 +75,22 @@ def longer(path: Path) -> None:
     os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
 
 
-@pytest.mark.parametrize("change", [rewritten, longer])
+def copied_over(path: Path) -> None:
+    """As `cp -p` and `rsync -t --inplace`: the same size and time of change."""
+    stat = path.stat()
+    path.write_bytes(path.read_bytes())
+    while path.stat().st_ctime_ns == stat.st_ctime_ns:  # the file system's clock ticks every few milliseconds
+        os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert (path.stat().st_size, path.stat().st_mtime_ns) == (stat.st_size, stat.st_mtime_ns)
+
+
+def replaced(path: Path) -> None:
+    """As `rsync -t`: another file takes the name."""
+    shutil.copy2(path, path.with_name("new.mp4")).replace(path)
+
+
+@pytest.mark.parametrize("change", [rewritten, longer, copied_over, replaced])
 def test_a_source_that_changed_is_decoded_again_and_takes_the_old_place(
     video: Path, tmp_path: Path, decoded: list[Any], change: Callable[[Path], None]
 ) -> None:
@@ -82,6 +100,23 @@ def test_a_source_that_changed_is_decoded_again_and_takes_the_old_place(
     for _ in range(2):
         cache.read(video, WANTED, SIZE)
     assert len(decoded) == 2 and len(entries(cache.folder)) == 1
+
+
+@pytest.mark.parametrize("part", ["st_size", "st_mtime_ns", "st_ctime_ns", "st_ino"])
+def test_every_part_of_a_files_state_counts(
+    part: str, video: Path, tmp_path: Path, decoded: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache, really = ClipCache(tmp_path / "cache"), Path.stat
+    cache.read(video, WANTED, SIZE)
+
+    def stat(path: Path, **options: Any) -> Any:
+        found = really(path, **options)
+        told = {name: getattr(found, name) for name in dir(found) if name.startswith("st_")}
+        return SimpleNamespace(**{**told, part: told[part] + 1}) if path == video else found
+
+    monkeypatch.setattr(Path, "stat", stat)
+    cache.read(video, WANTED, SIZE)
+    assert len(decoded) == 2
 
 
 def test_other_content_gives_other_pixels(video: Path, videos: Path, tmp_path: Path) -> None:
@@ -111,7 +146,7 @@ def test_every_part_of_the_request_is_part_of_the_key(
     assert cache.read(video, **{**asked, **OTHER[what]}).equal(other) and len(decoded) == 2
 
 
-def test_another_path_version_or_decoder_is_another_key(
+def test_another_path_or_decoder_is_another_key(
     video: Path, tmp_path: Path, decoded: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache = ClipCache(tmp_path / "cache")
@@ -119,15 +154,35 @@ def test_another_path_version_or_decoder_is_another_key(
     cache.read(Path(shutil.copy2(video, tmp_path / "b.mp4")), WANTED, SIZE)
     assert len(decoded) == 2
     with monkeypatch.context() as patch:
-        patch.setattr(clip_cache, "VERSION", 99)
-        cache.read(video, WANTED, SIZE)
-    assert len(decoded) == 3
-    with monkeypatch.context() as patch:
         patch.setattr(clip_cache, "_decoder", lambda: "99.0")
         cache.read(video, WANTED, SIZE)
-    assert len(decoded) == 4
+    assert len(decoded) == 3
     cache.read(video, WANTED, SIZE)
-    assert len(decoded) == 4
+    assert len(decoded) == 3
+
+
+def test_what_other_code_has_read_is_read_again_and_takes_the_old_place(
+    video: Path, tmp_path: Path, decoded: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = ClipCache(tmp_path / "cache")
+    cache.read(video, WANTED, SIZE)
+    asked: list[str] = []
+    monkeypatch.setattr(clip_cache, "source_digest", lambda *patterns: asked.extend(patterns) or "other code")
+    for _ in range(2):
+        cache.read(video, WANTED, SIZE)
+    assert len(decoded) == 2 and len(entries(cache.folder)) == 1
+    assert set(asked) == set(READING)
+
+
+def test_all_code_that_makes_pixels_is_looked_at() -> None:
+    package = Path(sfumato.__file__).parent
+    inside = {file for pattern in READING for file in package.glob(pattern)}
+    assert {package / "datasets" / "clip_cache.py", package / "video" / "decode.py"} <= inside
+    used = {name for file in inside for name in re.findall(r"^ *from (sfumato[.\w]*) import", file.read_text(), re.M)}
+    assert {"sfumato.video", "sfumato.datasets.decoding"} <= used
+    for name in used - {"sfumato.errors", "sfumato.registry", "sfumato.writing"}:  # which touch no pixel
+        place = package.parent.joinpath(*name.split("."))
+        assert {place.with_suffix(".py"), place / "__init__.py"} & inside, name
 
 
 def flipped(content: bytes, at: int) -> bytes:

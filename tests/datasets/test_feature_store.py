@@ -72,11 +72,79 @@ def test_a_video_that_was_cut_off_goes_on_with_the_next_clip(tmp_path: Path, dam
     assert torch.equal(found[0], torch.stack([row(1), row(2), row(3)])) and found.videos[0].starts == (0, 4, 8)
 
 
+def flip(path: Path, place: int) -> None:
+    """One bit."""
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(bytes(content))
+
+
+@pytest.mark.parametrize(
+    ("where", "place", "left"), [("part", 3, 0), ("part", 4 * 6 + 3, 1), ("starts", 0, 0), ("starts", 70, 1)]
+)
+def test_what_is_damaged_while_a_video_is_cut_off_is_done_again(
+    tmp_path: Path, where: str, place: int, left: int
+) -> None:
+    cut_off(FeatureWriter(tmp_path, WHOSE))
+    (path,) = tmp_path.glob(f"*.{where}")
+    flip(path, place)
+    with FeatureWriter(tmp_path, WHOSE).video("a.mp4") as rows:
+        assert rows.clips == left and rows.starts == [0, 4][:left]
+        for number in range(left, 3):
+            rows.add(4 * number, row(number + 1))
+    found = FeatureStore(tmp_path)
+    assert torch.equal(found[0], torch.stack([row(1), row(2), row(3)])) and found.videos[0].starts == (0, 4, 8)
+
+
+def test_damage_before_the_last_row_is_no_part_of_the_checksum(tmp_path: Path) -> None:
+    with FeatureWriter(tmp_path, WHOSE).video("a.mp4") as rows:
+        rows.add(0, row(1))
+        flip(rows.path, 3)
+        rows.add(4, row(2))
+    with pytest.raises(SfumatoError, match=r"'a\.mp4' are damaged"):
+        FeatureStore(tmp_path)[0]
+
+
+@pytest.mark.parametrize("damage", ["gone", "a bit", "cut", "elsewhere"])
+def test_what_is_missing_or_damaged_is_stored_again_in_its_place(tmp_path: Path, damage: str) -> None:
+    store(tmp_path, {"a.mp4": [1], "b.mp4": [2, 3], "c.mp4": [4]})
+    before = FeatureStore(tmp_path).videos
+    path, index = tmp_path / before[1].file, tmp_path / INDEX
+    if damage == "gone":
+        path.unlink()
+    if damage == "a bit":
+        flip(path, 30)
+    if damage == "cut":
+        path.write_bytes(path.read_bytes()[:-4])
+    if damage == "elsewhere":
+        index.write_text(index.read_text().replace(path.name, f"../{path.name}"))
+    writer = FeatureWriter(tmp_path, WHOSE)
+    assert list(writer.done) == ["a.mp4", "c.mp4"]
+    with writer.video("b.mp4") as rows:
+        assert rows.clips == 0
+        rows.add(0, row(2))
+        rows.add(4, row(3))
+    found = FeatureStore(tmp_path)
+    assert found.videos == before and list(FeatureWriter(tmp_path, WHOSE).done) == ["a.mp4", "b.mp4", "c.mp4"]
+    assert torch.equal(torch.cat([found[n] for n in range(3)]), torch.stack([row(1), row(2), row(3), row(4)]))
+
+
+def test_an_index_that_is_damaged_can_be_mended_as_it_says(tmp_path: Path) -> None:
+    store(tmp_path, {"a.mp4": [1], "b.mp4": [2]})
+    index = tmp_path / INDEX
+    index.write_bytes(b"{" + index.read_bytes())
+    with pytest.raises(SfumatoError, match=r"index\.jsonl' is damaged: delete it and extract the features again"):
+        FeatureWriter(tmp_path, WHOSE)
+    index.unlink()
+    store(tmp_path, {"a.mp4": [1], "b.mp4": [2]})
+    assert torch.equal(FeatureStore(tmp_path)[1], row(2)[None])
+
+
 def test_cut_off_between_the_file_and_its_line_nothing_is_lost(tmp_path: Path) -> None:
-    store(tmp_path, {"a.mp4": [1, 2]})
-    (whole,) = tmp_path.glob("*.f32")
-    whole.with_suffix(".starts").write_text("0\n4\n")
-    (tmp_path / INDEX).write_bytes((tmp_path / INDEX).read_bytes()[:-9])  # the line was not finished
+    cut_off(FeatureWriter(tmp_path, WHOSE))
+    (part,) = tmp_path.glob("*.part")
+    part.rename(part.with_suffix(".f32"))
+    (tmp_path / INDEX).write_bytes(b'{"name": "a.m')  # the line was not finished
     writer = FeatureWriter(tmp_path, WHOSE)
     assert not writer.done
     with writer.video("a.mp4") as rows:
@@ -98,12 +166,23 @@ def test_what_is_stored_is_known_and_not_stored_again(tmp_path: Path) -> None:
         ({"width": 4}, "width = 3, not 4"),
         ({"weights_sha256": "cd"}, "weights_sha256 = abab"),
         ({"frame_step": 2}, "frame_step"),
+        ({"encoder": "another", "weights_sha256": "cd"}, "encoder = toy, not another"),
     ],
 )
 def test_a_folder_of_other_features_is_refused(tmp_path: Path, change: dict[str, object], message: str) -> None:
     store(tmp_path, {"a.mp4": [1]})
     with pytest.raises(SfumatoError, match=message):
         FeatureWriter(tmp_path, replace(WHOSE, **change))  # type: ignore[arg-type]
+
+
+def test_the_same_weights_by_another_name_are_the_same_encoder(tmp_path: Path) -> None:
+    store(tmp_path, {"a.mp4": [1]})
+    writer = FeatureWriter(tmp_path, replace(WHOSE, encoder="weights/toy"))
+    assert list(writer.done) == ["a.mp4"] and writer.manifest == FeatureStore(tmp_path).manifest == WHOSE
+    unknown = replace(WHOSE, weights_sha256="")
+    FeatureWriter(tmp_path / "unknown", unknown)
+    with pytest.raises(SfumatoError, match="encoder = toy, not another"):
+        FeatureWriter(tmp_path / "unknown", replace(unknown, encoder="another"))
 
 
 def test_features_of_another_encoder_or_width_are_refused_by_name() -> None:
@@ -118,9 +197,7 @@ def test_damage_is_found_by_checksum(tmp_path: Path) -> None:
     store(tmp_path, {"a.mp4": [1], "b.mp4": [2]})
     found = FeatureStore(tmp_path)
     path = tmp_path / found.videos[1].file
-    content = bytearray(path.read_bytes())
-    content[5] ^= 1
-    path.write_bytes(bytes(content))
+    flip(path, 5)
     assert found[0].shape == (1, 2, 3)
     with pytest.raises(SfumatoError, match=r"'b\.mp4' are damaged"):
         found[1]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,10 @@ import pytest
 from sfumato.datasets.files import Row
 from sfumato.datasets.inspection import Inspection, inspect_copy, straddling
 from sfumato.datasets.listed import Annotations, Place, both
+from sfumato.datasets.lsa64 import LSA64Dataset
 from sfumato.datasets.ucf101 import UCF101Dataset
+from sfumato.datasets.ucf_crime import UCFCrimeDataset
+from sfumato.datasets.vispr import VISPRDataset
 
 from . import copies
 from .copies import put, video
@@ -86,8 +90,10 @@ def test_a_group_in_train_and_in_test_is_found(root: Path) -> None:
 
 
 def test_only_test_against_the_rest_counts_and_people_count_too() -> None:
+    numbers = count()
+
     def row(part: str, group: str = "", person: str = "") -> Row:
-        return Row(Path("x"), "", "", person, group=group, split=both(part))
+        return Row(Path(f"{next(numbers)}.avi"), "", "", person, group=group, split=both(part))
 
     apart = [
         row("train", "a"),
@@ -101,6 +107,44 @@ def test_only_test_against_the_rest_counts_and_people_count_too() -> None:
     assert straddling(apart) == []
     assert straddling([row("val", "a"), row("test", "a")]) == ["group a"]
     assert straddling([row("train", person="7"), row("test", person="7"), row("train", "7")]) == ["person 7"]
+
+
+def test_a_file_of_no_known_group_is_found_on_both_sides_and_one_of_a_group_counts_once() -> None:
+    def row(path: str, part: str, group: str = "") -> Row:
+        return Row(Path(path), "", "", group=group, split=both(part))
+
+    assert straddling([row("/data/a/1.avi", "val"), row("/data/a/1.avi", "test")], Path("/data")) == ["file a/1.avi"]
+    assert straddling([row("1.avi", "train"), row("1.avi", "val"), row("1.avi", ""), row("2.avi", "test")]) == []
+    assert straddling([row("a/1.avi", "train"), row("b/1.avi", "test")]) == []
+    assert straddling([row("1.avi", "train", "g"), row("1.avi", "test", "g")]) == ["group g"]
+
+
+def test_a_training_video_in_the_list_of_test_is_found(tmp_path: Path) -> None:
+    """The two lists of UCF-Crime write the path of one file differently."""
+    root = copies.ucf_crime(tmp_path)
+    assert inspect_copy(UCFCrimeDataset, str(root)).straddling == []
+    tests = root / "Temporal_Anomaly_Annotation.txt"
+    lines = tests.read_text().splitlines()
+    tests.write_text("\n".join(["Arson002_x264.mp4  Arson  1  2  -1  -1  ", *lines[1:]]))
+    found = inspect_copy(UCFCrimeDataset, str(root))
+    assert found.straddling == ["file videos/Arson/Arson002_x264.mp4"] and not found.fine
+
+
+def test_a_training_picture_in_the_list_of_test_is_found(tmp_path: Path) -> None:
+    root = copies.vispr(tmp_path)
+    assert inspect_copy(VISPRDataset, str(root)).straddling == []
+    with (root / "test2017.txt").open("a") as file:
+        file.write("annotations/train2017/2017_01.json\n")
+    assert inspect_copy(VISPRDataset, str(root)).straddling == ["file images/train2017/2017_01.jpg"]
+
+
+def test_a_file_that_leads_out_of_the_root_is_not_missing_as_well(tmp_path: Path) -> None:
+    away = put(tmp_path / "away" / "001_001_002.mp4", video(container="mp4"))
+    put(tmp_path / "lsa64" / "001_001_001.mp4", video(container="mp4"))
+    (tmp_path / "lsa64" / "001_001_002.mp4").symlink_to(away)
+    found = inspect_copy(LSA64Dataset, str(tmp_path / "lsa64"))
+    assert found.outside == ["'001_001_002.mp4' leads out of the data root"]
+    assert (len(found.missing), found.missing[0], found.whole) == (3198, "there is no file '001_001_003.mp4'", 3200)
 
 
 def test_leaks_that_were_published_are_the_publishers(root: Path) -> None:

@@ -33,6 +33,16 @@ def test_names_tell_action_person_and_both_splits(tmp_path: Path) -> None:
     assert {data.actions[a] for a in labels.action.tolist()} == {"boxing", "running"}
 
 
+def test_every_name_is_one_of_the_set_but_for_the_one_that_was_never_published() -> None:
+    names = KTHDataset.every_name()
+    assert len(set(names)) == 25 * 6 * 4 - 1 and "person13_handclapping_d3_uncomp.avi" not in names
+    rows = [row for name in names if (row := row_of(Path("kth", name)))]
+    assert [KTHDataset.name_of(row) for row in rows] == names
+    assert Counter(row.split["person"] for row in rows) == {"train": 191, "val": 192, "test": 216}
+    short = row_of(Path("person25_walking_d4.mp4"))
+    assert short is not None and KTHDataset.name_of(short) == names[-1]
+
+
 def test_other_names_are_no_videos_of_the_set() -> None:
     for name in ("person1_boxing_d1.avi", "person01_flying_d1_uncomp.avi", "person01_boxing_d5_uncomp.avi"):
         assert row_of(Path(name)) is None

@@ -23,7 +23,7 @@ from sfumato.evaluation.latent.reconstruction import ReconstructionProtocol
 from sfumato.methods.splavu.tasks import require_labels
 from sfumato.recognizers.encoders import Encoder
 from sfumato.training.extraction import describe, extract_items, first_clips
-from sfumato.training.feature_data import FeatureSet, Filmed, NamedEncoder, Stored, fetch
+from sfumato.training.feature_data import FeatureSet, Filmed, NamedEncoder, Stored, fetch, read_features
 
 from . import copies
 from .copies import put, video
@@ -126,6 +126,46 @@ def test_who_trains_on_videos_encodes_them_as_their_name_says(tmp_path: Path) ->
     features = fetch(filmed, NamedEncoder("brightness", Brightness()), tmp_path / "run", CPU, lambda done, total: None)
     assert features.manifest.frame_step == 2 and features.count.unique().tolist() == [3]
     assert all(a.segments for a in features.annotations)
+
+
+def test_what_is_missing_or_damaged_is_extracted_again_and_is_the_same(tmp_path: Path) -> None:
+    data = open_dataset(f"thumos14:{copies.thumos14(tmp_path / 'thumos14')}?{CLIPS}")
+    folder = tmp_path / "features"
+    store, before = stored(data, folder), read(folder)
+    gone, broken = (folder / store.videos[n].file for n in (1, 3))
+    gone.unlink()
+    broken.write_bytes(bytes([broken.read_bytes()[0] ^ 1]) + broken.read_bytes()[1:])
+    with pytest.raises(SfumatoError, match=r"thumos14.*/1' are missing: extract them again into"):
+        read(folder)
+    writer = FeatureWriter(folder, store.manifest)
+    assert extract_items(Brightness(), data, torch.arange(len(data)), writer, device=CPU) == 2
+    after = read(folder)
+    # Also in the same order: who trains on them can go on.
+    assert torch.equal(after.vectors, before.vectors) and after.fingerprint == before.fingerprint
+
+
+def test_features_that_were_not_extracted_to_the_end_are_refused(tmp_path: Path) -> None:
+    data = open_dataset(f"thumos14:{copies.thumos14(tmp_path / 'thumos14')}?{CLIPS}")
+    encoder, folder = Brightness(), tmp_path / "features"
+    writer = FeatureWriter(folder, describe(encoder, "brightness", static=1))
+
+    def stop(done: int, total: int) -> None:
+        if done == total - 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        extract_items(encoder, data, torch.arange(len(data)), writer, device=CPU, progress=stop)
+    with pytest.raises(SfumatoError) as error:
+        read(folder)
+    assert str(error.value) == (
+        f"features:{folder} is unfinished: '{data.name}/{len(data) - 2}' and 1 more of {len(data)} annotated videos are not "
+        "stored: run `sfumato features extract` to the end, or correct annotations.jsonl"
+    )
+    source = Stored(f"features:{folder}")
+    with pytest.raises(SfumatoError, match="is unfinished"):
+        read_features(source.name, source.store, source.annotations, CPU, lambda done, total: None)
+    extract_items(encoder, data, torch.arange(len(data)), writer, device=CPU)
+    assert len(read(folder).count) == len(data)
 
 
 def test_a_picture_is_one_clip(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -162,6 +163,30 @@ def test_a_wrong_question_is_refused(
         judging(minute, tmp_path / "kept", **{"vlm": write_vlm(tmp_path / "vlm"), **changes})
     assert complaint in str(error.value) and error.value.next_step
     assert not (tmp_path / "kept").exists()
+
+
+def test_actions_that_the_model_reads_alike_are_refused(
+    minute: TheatreDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(minute, "phrases", lambda: ("kick", "pull"))
+    with pytest.raises(SfumatoError) as error:
+        judging(minute, tmp_path / "kept", write_vlm(tmp_path / "vlm"), prompts=("a person {}",))
+    assert "cannot tell 'a person kick' from 'a person pull'" in str(error.value)
+    assert "does not know the words kick, pull: describe the actions" in str(error.value)
+    assert not (tmp_path / "kept").exists()
+
+
+def test_unknown_words_are_told_once_among_the_notes(
+    minute: TheatreDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vlm = write_vlm(tmp_path / "vlm")
+    assert not any("never read" in note for note in judging(minute, tmp_path / "kept", vlm).notes)
+    monkeypatch.setattr(minute, "phrases", lambda: ("raises a leg", "does jumping jacks and hops"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made = judging(minute, tmp_path / "kept", vlm, prompts=("a person {}", "somebody now {}"))
+    told = [note for note in made.notes if "never read" in note]
+    assert told == ["words that this model has never read count as <unk>: and, hops, leg, now"]
 
 
 def test_what_is_kept_belongs_to_one_model_and_its_prompts(minute: TheatreDataset, tmp_path: Path) -> None:

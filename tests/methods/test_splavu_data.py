@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from sfumato.datasets import theatre
-from sfumato.datasets.annotations import Annotation
+from sfumato.datasets.annotations import Annotation, add_annotations
 from sfumato.datasets.feature_store import INDEX, FeatureStore
 from sfumato.errors import SfumatoError
 from sfumato.methods.splavu import train as module
@@ -195,6 +195,19 @@ def test_features_that_are_not_numbers_are_refused_by_the_video_they_are_of(tmp_
     assert "the features of 'short 7' are not finite: extract them again" in refused(
         settings("action", {}), tmp_path, short
     )
+
+
+def test_half_of_the_videos_are_not_taken_for_all(tmp_path: Path, minute_theatre: None, corners: Corners) -> None:
+    short = write_store(tmp_path / "short", trimmed())
+    add_annotations(tmp_path / "short", {"short 60": replace(trimmed()[0][0], name="short 60")})
+    told = f"{short} is unfinished: 'short 60' of 61 annotated videos are not stored"
+    assert told in refused(settings("action", {}), tmp_path, short)
+    whose = replace(WHOSE, width=24, weights_sha256=corners.fingerprint())
+    wide = [(told, torch.cat([rows, rows[..., :8]], -1)) for told, rows in untrimmed()]
+    long = write_store(tmp_path / "long", wide, whose)
+    add_annotations(tmp_path / "long", {"long 20": replace(wide[0][0], name="long 20")})
+    config = settings("action+detection", {"detection_data": long}, encoder="corners")
+    assert f"{long} is unfinished" in refused(config, tmp_path / "b", "theatre:small") and corners.seen == 0
 
 
 def test_features_that_changed_do_not_go_on(tmp_path: Path) -> None:

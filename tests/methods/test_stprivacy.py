@@ -185,9 +185,18 @@ def test_clips_of_two_lengths_are_refused_before_the_first_step() -> None:
 
 
 def test_without_sparsification_nothing_is_asked_of_the_shares() -> None:
-    game = make_game(mechanism="anonymization", keep_ratio=0.5)
+    game = make_game(mechanism="anonymization")
     assert game.anonymizer.alpha == 1.0
     assert float(game.anonymizer_step(0, game.tubelet_terms)["f_A spars"]) == 0
+
+
+def test_a_share_that_nothing_would_come_of_is_refused() -> None:
+    with pytest.raises(SfumatoError, match="mechanism = anonymization leaves nothing for keep_ratio to do: leave one"):
+        STPrivacyConfig(mechanism="anonymization", keep_ratio=0.5)
+    for mechanism, kept in (("anonymization", 0.7), ("anonymization", 1.0), ("sparsification", 0.5), ("both", 0.5)):
+        assert STPrivacyConfig(mechanism=mechanism, keep_ratio=kept).keep_ratio == kept
+    with pytest.raises(SfumatoError, match="r2d2"):  # and what holds for all methods still does
+        STPrivacyConfig(utility="r2d2")
 
 
 def test_a_strip_shows_before_what_is_kept_and_after() -> None:

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from sfumato.errors import SfumatoError
 from sfumato.evaluation.result import Result
-from sfumato.report.table import interval, leakage_text, percent, plain, render_table, verdict, with_interval
+from sfumato.report.table import gain_text, interval, leakage_text, percent, plain, render_table, verdict, with_interval
 
 
 def printed(result: Result, width: int = 100) -> str:
@@ -107,6 +107,47 @@ def test_the_caption_says_where_the_numbers_come_from(result: Result) -> None:
         "(0, 0)",
     ):
         assert part in text
+
+
+def test_one_of_anything_is_no_plural(result: Result) -> None:
+    result.test_clips = result.test_persons = result.epochs = 1
+    result.seeds = [0]
+    assert "1 test clip of 1 person · 1 seed · 1 epoch · " in " ".join(printed(result).split())
+
+
+def with_gains(result: Result) -> Result:
+    """Of the attackers on attributes `frame` and `video` are the strongest, on some attribute each."""
+    result.protocol = "zero-shot"
+    for line in result.lines:
+        for attack in line.attacks:
+            for place, attribute in enumerate(attack.attributes):
+                attribute.f1_gain, attribute.ap_gain = 0.031 - 0.03 * place, 0.0004
+        line.attacks[1].attributes[0].ap_gain = 0.25
+        line.attacks[1].validation += 0.01
+    result.lines[2].attacks[1].attributes[3].f1_gain = math.nan
+    return result
+
+
+def test_zero_shot_says_what_the_strongest_attacker_reads_beyond_random_guesses(result: Result) -> None:
+    found = with_gains(result)
+    told = (
+        "what video reads beyond random guesses, in points of F1 and AP: face +3.1 and +25.0, skin +0.1 and 0.0, "
+        "gender −2.9 and 0.0, nudity – and 0.0, relationship −8.9 and 0.0"
+    )
+    assert gain_text(found, found.lines[2]) == told
+    text = " ".join(printed(found).split())
+    assert f"Note: blur: {told}" in text and "Note: raw video: what video reads" in text
+    found.lines[2].strongest[0].attackers = ["frame"]
+    assert gain_text(found, found.lines[2]).startswith(
+        "what frame reads beyond random guesses, in points of F1 and AP: face +3.1 and 0.0"
+    )
+
+
+def test_other_protocols_and_results_without_gains_say_nothing_of_them(result: Result) -> None:
+    result.protocol = "zero-shot"
+    assert "random guesses" not in printed(result)  # not known: they are NaN
+    with_gains(result).protocol = "known"
+    assert "random guesses" not in printed(result)
 
 
 def test_a_result_without_lines_is_refused(result: Result) -> None:

@@ -206,3 +206,18 @@ def test_a_bank_of_files_knows_the_frames_of_the_source(files: FileDataset) -> N
     assert bank.heads == (2,)  # one person is trained on: there is no question who it is
     assert bank.answers.tolist() == [[0], [0], [0]]
     assert not bank.mirror_safe
+
+
+def test_without_labels_nobody_looks_at_any(monkeypatch: pytest.MonkeyPatch) -> None:
+    def locked(self: Plain, indices: Tensor) -> Labels:
+        raise AssertionError("labels were read")
+
+    monkeypatch.setattr(Plain, "labels", locked)
+    data = crossed()
+    with pytest.raises(AssertionError, match="labels were read"):
+        load_bank(data, training_indices(data), device=CPU)
+    bank = load_bank(data, training_indices(data), device=CPU, labels=False)
+    assert bank.pixels[:, 0, 0, 0, 0].tolist() == training_indices(data).tolist()
+    assert bank.actions.tolist() == [-1] * len(bank)
+    assert (bank.answers.shape, bank.heads, bank.questions("both")) == ((len(bank), 0), (), ())
+    assert watched_indices(data, "clip", 99, labels=False).equal(data.split("val", "clip"))

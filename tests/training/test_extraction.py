@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,19 @@ def test_the_clips_of_a_data_set(tmp_path: Path) -> None:
     assert [video.name for video in store.videos] == [item_name(dataset, index) for index in (0, 3, 5)]
     pixels = dataset.clips(indices).pixels[:, 0].float() / 255
     assert torch.allclose(torch.stack([store[i][0, 0] for i in range(3)]), encoder.encode(pixels), atol=1e-5)
+
+
+def test_an_only_clip_that_was_stored_before_an_interrupt_stays_the_only_one(tmp_path: Path) -> None:
+    class Whole(Brightness):
+        clip = (8, 64, 64)
+
+    dataset, encoder = open_dataset("theatre:small"), Whole()
+    writer = FeatureWriter(tmp_path, describe(encoder, "whole", static=0))
+    with suppress(KeyboardInterrupt), writer.video(item_name(dataset, 0)) as rows:
+        rows.add(0, torch.ones(1, 3))
+        raise KeyboardInterrupt
+    assert extract_items(encoder, dataset, torch.tensor([0]), writer, device=CPU) == 1
+    assert torch.equal(FeatureStore(tmp_path)[0], torch.ones(1, 1, 3))
 
 
 def test_static_frames_are_spread() -> None:

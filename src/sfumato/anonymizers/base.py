@@ -85,3 +85,11 @@ class Anonymizer(nn.Module, ABC):
     @abstractmethod
     def forward(self, video: Tensor) -> Tensor:
         """(B, T, C, H, W) in [0, 1] to the same."""
+
+
+class PartialAnonymizer(Anonymizer):
+    """An anonymizer that leaves parts of the picture out, patch by patch, and tells which."""
+
+    @abstractmethod
+    def forward_and_mask(self, video: Tensor) -> tuple[Tensor, Tensor]:
+        """In eval mode: what `forward` gives, and its mask (B, T, 1, H, W), 1 where the picture is kept and 0 where not."""

@@ -22,10 +22,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sfumato.anonymizers.base import Anonymizer, ClipSpec, Knob
+from sfumato.anonymizers.base import ClipSpec, Knob, PartialAnonymizer
 from sfumato.anonymizers.settings import require_least
 from sfumato.anonymizers.tubelets import kept_counts
-from sfumato.errors import SfumatoError
+from sfumato.errors import SfumatoError, counted
 from sfumato.recognizers.base import IMAGENET
 from sfumato.recognizers.layers import head_count, initialise_transformer
 from sfumato.recognizers.vit import tubelets
@@ -53,7 +53,7 @@ class Rendered:
     scores: Tensor
 
 
-class MaskedTransformer(Anonymizer):
+class MaskedTransformer(PartialAnonymizer):
     """A ViT with divided space-time attention repaints all patches; the action-aware masking module (AAMM) hides some.
 
     An MLP gives every token a score s, from which its frame's mean is taken (s̃). In eval mode patches with
@@ -150,6 +150,14 @@ class MaskedTransformer(Anonymizer):
         """(B, T, 3, H, W) to the same shape; in training under the soft mask, in eval mode under the hard one."""
         return self.render(video).output
 
+    def forward_and_mask(self, video: Tensor) -> tuple[Tensor, Tensor]:
+        """X' and M, (B, T, 1, H, W).
+
+        >>> output, mask = anonymizer.eval().forward_and_mask(video)
+        """
+        found = self.render(video)
+        return found.output, self.spread(found.mask)
+
     def render(self, video: Tensor, *, masked: bool = True) -> Rendered:
         """X' = X̂ ⊙ M for (B, T, 3, H, W), with the mask and the scores that made it.
 
@@ -197,7 +205,8 @@ class MaskedTransformer(Anonymizer):
         time, _, height, width = video.shape[1:]
         if (time, height, width) != (self.frames, self.size, self.size):
             raise SfumatoError(
-                f"this anonymizer was made for {self.frames} frames of {self.size}×{self.size}, not {time} of {height}×{width}",
+                f"this anonymizer was made for {counted(self.frames, 'frame')} of {self.size}×{self.size}, "
+                f"not {time} of {height}×{width}",
                 "bring clips to its size, as `anonymize_stream` does",
             )
         patches = tubelets(video.transpose(1, 2), (1, self.patch, self.patch)).unflatten(1, (time, self.places))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import reduce
 from itertools import chain, islice
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from sfumato.anonymizers.base import Anonymizer
+from sfumato.anonymizers.base import Anonymizer, PartialAnonymizer
 from sfumato.anonymizers.detectors import Detector
 from sfumato.errors import SfumatoError
 from sfumato.video.decode import Frame, probe, read_frames
@@ -35,13 +36,15 @@ class Anonymized:
     """What `anonymize_file` wrote: how many frames, how long they last, and what the user should know.
 
     frames_without_people: in how many the detector itself found nobody, be they covered by what was found in their
-    neighbours or not; None where no detector was needed.
+    neighbours or not; None where no detector was needed. kept_share: of the patches of a frame, on the average; None where
+    the anonymizer leaves none out.
     """
 
     frames: int
     seconds: float
     warnings: tuple[str, ...] = ()
     frames_without_people: int | None = None
+    kept_share: float | None = None
 
 
 def anonymize_file(
@@ -53,6 +56,7 @@ def anonymize_file(
     device: str | torch.device = "cpu",
     people: FindPeople | None = None,
     progress: Callable[[int, int | None], None] | None = None,
+    mask_to: str | Path | None = None,
 ) -> Anonymized:
     """Anonymize the video file `source` into `target`, which appears only when it is whole.
 
@@ -62,12 +66,12 @@ def anonymize_file(
     A detector that found nobody in any frame is an error: either the room was empty, or everybody was missed, and only
     a person can tell. Nothing is written then.
     progress: called with (frames done, frames in all or None) after each frame.
+    mask_to: a second video, of the same size and length, for what is kept (white) and what is left out (black).
 
     >>> anonymize_file(load("blur"), "street.mp4", "street-blurred.mp4")  # doctest: +SKIP
-    Anonymized(frames=332, seconds=11.08, warnings=(), frames_without_people=None)
+    Anonymized(frames=332, seconds=11.08, warnings=(), frames_without_people=None, kept_share=None)
     """
-    if Path(target).exists() and Path(source).exists() and Path(target).samefile(source):
-        raise SfumatoError(f"'{target}' is the source itself", "name another file to write")
+    _check_places(anonymizer, Path(source), Path(target), None if mask_to is None else Path(mask_to))
     search = _search(anonymizer, people)
     info = probe(source)
     warnings: list[str] = []
@@ -77,9 +81,17 @@ def anonymize_file(
     frames = read_frames(source, fps=info.fps, warn=warnings.append)
     stream = _anonymized(anonymizer, frames, torch.device(device), search)
     size = (info.height, info.width)
-    with VideoWriter(target, info.fps, size, audio_from=source if keep else None) as writer:
-        for frame in stream:
+    kept = 0.0  # the sum of the frames' shares
+    with ExitStack() as files:
+        # Opened first, closed last: there is no mask without its video.
+        masks = None if mask_to is None else files.enter_context(VideoWriter(mask_to, info.fps, size))
+        writer = files.enter_context(VideoWriter(target, info.fps, size, audio_from=source if keep else None))
+        for frame, mask in stream:
             writer.write(frame)
+            if mask is not None:
+                kept += float(mask.mean())
+            if mask is not None and masks is not None:
+                masks.write(_black_and_white(mask, size))
             if progress is not None:
                 progress(writer.frames, info.frames)
         empty = None if search is None else search.empty
@@ -88,7 +100,30 @@ def anonymize_file(
                 f"nobody was found in any frame of '{source}', so nothing was hidden and nothing is written",
                 "look at it; use an anonymizer of whole frames (blur, pixelate) if somebody is there",
             )
-    return Anonymized(writer.frames, float(writer.frames / info.fps), tuple(warnings), empty)
+    share = kept / writer.frames if isinstance(anonymizer, PartialAnonymizer) else None
+    return Anonymized(writer.frames, float(writer.frames / info.fps), tuple(warnings), empty, share)
+
+
+def _check_places(anonymizer: Anonymizer, source: Path, target: Path, mask_to: Path | None) -> None:
+    """Refuse to write over the source, two videos to one place, and the mask of an anonymizer that has none."""
+    for place in (target, mask_to):
+        if place is not None and place.exists() and source.exists() and place.samefile(source):
+            raise SfumatoError(f"'{place}' is the source itself", "name another file to write")
+    if mask_to is None:
+        return
+    if not isinstance(anonymizer, PartialAnonymizer):
+        raise SfumatoError(
+            f"'{anonymizer.name}' leaves no part of the picture out, so that it has no mask",
+            "leave the mask out, or use an anonymizer trained by laf or stprivacy",
+        )
+    if mask_to.resolve() == target.resolve():
+        raise SfumatoError(f"'{mask_to}' would be both the video and its mask", "name another file for the mask")
+
+
+def _black_and_white(mask: Tensor, size: tuple[int, int]) -> Frame:
+    """A mask (1, h, w) of 0 and 1 as a frame of that size, without greys at its edges: uint8 (H, W, 3)."""
+    large = functional.interpolate(mask[None], size, mode="nearest-exact")[0, 0]
+    return (large * 255).to(torch.uint8)[..., None].expand(-1, -1, 3).cpu().contiguous().numpy()
 
 
 def anonymize_stream(
@@ -111,7 +146,8 @@ def anonymize_stream(
 
     >>> blurred = list(anonymize_stream(load("blur"), read_frames("street.mp4")))  # doctest: +SKIP
     """
-    return _anonymized(anonymizer, frames, torch.device(device), _search(anonymizer, people))
+    stream = _anonymized(anonymizer, frames, torch.device(device), _search(anonymizer, people))
+    return (frame for frame, _ in stream)
 
 
 class _Search:
@@ -148,7 +184,8 @@ def _search(anonymizer: Anonymizer, people: FindPeople | None) -> _Search | None
 
 def _anonymized(
     anonymizer: Anonymizer, frames: Iterable[Frame], device: torch.device, search: _Search | None
-) -> Iterator[Frame]:
+) -> Iterator[tuple[Frame, Tensor | None]]:
+    """Each frame anonymized, with its mask of 0 and 1, (1, h, w) at the anonymizer's size, where that has one."""
     iterator = iter(frames)
     first = next(iterator, None)
     if first is None:
@@ -164,8 +201,10 @@ def _anonymized(
     for output in outputs:
         # Frame by frame: at full size a whole window in floats would be many times larger than its source.
         for frame in output:
-            picture = resized(frame[None], size)[0].clamp(0, 1)
-            yield (picture * 255).round().to(torch.uint8).permute(1, 2, 0).cpu().numpy()
+            picture = resized(frame[None, :3], size)[0].clamp(0, 1)
+            # Faded from one window into the next, what shines through in the least is kept.
+            mask = (frame[3:] > 0).float() if len(frame) > 3 else None
+            yield (picture * 255).round().to(torch.uint8).permute(1, 2, 0).cpu().numpy(), mask
 
 
 def _clips(
@@ -224,19 +263,24 @@ def _stacked(frames: Iterator[Tensor], together: int) -> Iterator[Tensor]:
 
 @torch.inference_mode()
 def _run(anonymizer: Anonymizer, clip: Tensor) -> Tensor:
-    """A clip as `_clips` gives it to float (T, 3, H, W) in [0, 1], checked."""
+    """A clip as `_clips` gives it to float (T, 3, H, W) in [0, 1], checked; (T, 4, H, W) where there is a mask, the last."""
     # Set anew each time: between two batches the caller may have gone on training.
     anonymizer.eval()
     video = clip[None, :, :3] / 255
-    output = anonymizer(video, people=clip[None, :, 3:] / 255) if anonymizer.needs_people else anonymizer(video)
+    mask = None
+    if isinstance(anonymizer, PartialAnonymizer):
+        output, mask = anonymizer.forward_and_mask(video)
+        _check(f"the mask of '{anonymizer.name}'", mask, (1, len(clip), 1, *clip.shape[2:]))
+    else:
+        output = anonymizer(video, people=clip[None, :, 3:] / 255) if anonymizer.needs_people else anonymizer(video)
     _check(f"the output of '{anonymizer.name}'", output, tuple(video.shape))
-    return output[0].float()
+    return output[0].float() if mask is None else torch.cat([output[0], mask[0]], dim=1).float()
 
 
 def _windowed(anonymizer: Anonymizer, clips: Iterator[Tensor], length: int) -> Iterator[Tensor]:
     """Windows of length·step frames, where the anonymizer allows it half-overlapping and faded into each other.
 
-    float (T, 3, H, W), as many frames as came.
+    float (T, 3 or 4, H, W) as `_run` gives them, as many frames as came.
     """
     step = anonymizer.spec.frame_step
     span = length * step

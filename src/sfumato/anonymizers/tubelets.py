@@ -9,10 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sfumato.anonymizers.base import Anonymizer, ClipSpec, Knob
+from sfumato.anonymizers.base import ClipSpec, Knob, PartialAnonymizer
 from sfumato.anonymizers.settings import require_least
 from sfumato.anonymizers.tubelet_layers import Predictor, Stack, TubeletStem, draw_decision, kept_mean, most_wanted
-from sfumato.errors import SfumatoError
+from sfumato.errors import SfumatoError, counted
 from sfumato.recognizers.base import IMAGENET
 from sfumato.recognizers.layers import initialise_transformer
 from sfumato.recognizers.vit import tubelets
@@ -57,7 +57,7 @@ class Sparsified:
         return kept_mean(self.features, self.decision, (1, 2)).flatten(1)
 
 
-class Tubelets(Anonymizer):
+class Tubelets(PartialAnonymizer):
     """A ViT over tubelets of `duration`×`patch`×`patch` pixels that drops tokens on its way and paints the rest anew.
 
     `blocks` sparsification blocks of `depth` layers (PSBs) each drop what is left to share `alpha`, in every step of time
@@ -110,7 +110,7 @@ class Tubelets(Anonymizer):
         )
         if duration > frames or patch > size:
             raise SfumatoError(
-                f"{frames} frames of {size}×{size} are less than a tubelet of {duration}×{patch}×{patch}",
+                f"clips of {counted(frames, 'frame')} of {size}×{size} are less than a tubelet of {duration}×{patch}×{patch}",
                 "use smaller tubelets or larger clips",
             )
         if not (anonymize or sparsify):
@@ -158,9 +158,16 @@ class Tubelets(Anonymizer):
         """(B, T, 3, H, W) to the same shape; in training with drawn decisions, in eval mode with the best."""
         if self.training:
             return self.render(video, self.sparsify(video))
-        cut = self._cut(video)
-        decision, tokens = self._prune(cut)
-        return self._show(video, cut, decision, None if self.two_pass and self.sparsifies else tokens)
+        return self._use(video)[0]
+
+    def forward_and_mask(self, video: Tensor) -> tuple[Tensor, Tensor]:
+        """What `forward` gives in eval mode, and where tubelets are kept, (B, T, 1, H, W).
+
+        >>> output, mask = anonymizer.eval().forward_and_mask(video)
+        """
+        output, decision = self._use(video)
+        kept = decision.masks(self.places)[-1][..., None].expand(-1, -1, -1, 3 * math.prod(self.tubelet))
+        return output, self._assemble(kept, video)[:, :, :1]
 
     def decide(self, video: Tensor) -> Decision:
         """Which tubelets of (B, T, 3, H, W) are kept, as `forward` in eval mode decides it.
@@ -257,11 +264,13 @@ class Tubelets(Anonymizer):
         time, height, width = clips.shape[2:]
         if time < self.tubelet[0]:
             raise SfumatoError(
-                f"a clip of {time} frames is shorter than a tubelet of {self.tubelet[0]}", f"give {self.frames} frames"
+                f"a clip of {counted(time, 'frame')} is shorter than a tubelet of {self.tubelet[0]}",
+                f"give {counted(self.frames, 'frame')}",
             )
         if tuple(-(-side // step) for side, step in zip((time, height, width), self.tubelet, strict=True)) != self.grid:
             raise SfumatoError(
-                f"this anonymizer was made for {self.frames} frames of {self.size}×{self.size}, not {time} of {height}×{width}",
+                f"this anonymizer was made for {counted(self.frames, 'frame')} of {self.size}×{self.size}, "
+                f"not {time} of {height}×{width}",
                 "bring clips to its size, as `anonymize_stream` does",
             )
         missing = [-side % step for side, step in zip((time, height, width), self.tubelet, strict=True)]
@@ -300,6 +309,13 @@ class Tubelets(Anonymizer):
             steps.append(kept)
         return Decision(tuple(steps)), tokens
 
+    def _use(self, video: Tensor) -> tuple[Tensor, Decision]:
+        """(B, T, 3, H, W) anonymized by the best decision, and that decision."""
+        cut = self._cut(video)
+        decision, tokens = self._prune(cut)
+        shown = self._show(video, cut, decision, None if self.two_pass and self.sparsifies else tokens)
+        return shown, decision
+
     def _show(self, video: Tensor, cut: Tensor, decision: Decision, tokens: Tensor | None = None) -> Tensor:
         """The kept tubelets on black; tokens: as the sparsification blocks left them, made here where they are not at hand."""
         kept = decision.kept[-1]
@@ -331,7 +347,8 @@ class Tubelets(Anonymizer):
             before = kept
         if not fits:
             raise SfumatoError(
-                f"the held decision does not fit {batch} clips of {self.steps} steps and {len(self.blocks)} blocks",
+                f"the held decision does not fit {counted(batch, 'clip')} of {counted(self.steps, 'step')} and "
+                f"{counted(len(self.blocks), 'block')}",
                 "take it from `decide`, on as many clips",
             )
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from sfumato.evaluation.exam import Level
 from sfumato.evaluation.protocols.transfer_architectures import NETWORKS
 from sfumato.evaluation.result import AttackResult, Line, Reader
 
@@ -32,9 +33,12 @@ def figures(line: Line) -> Row:
         }
     if undone := [each.score for attack in line.attacks for each in attack.measures if each.name == "PSNR"]:
         found |= {"psnr": undone[0].value, "psnr_low": undone[0].low, "psnr_high": undone[0].high}
-    if by_frames := frame_level(line):
-        leak = by_frames.leakage
-        found |= {"frames_residual": leak.value, "frames_residual_low": leak.low, "frames_residual_high": leak.high}
+    for column, there in (
+        ("frames_residual", strongest_at(line, "frame")),
+        ("video_residual", strongest_at(line, "video")),
+    ):
+        if there:
+            found |= _columns(column, there.leakage.value, there.leakage.low, there.leakage.high)
     headline = line.headline
     return found | by_networks(line) | {
         "residual": headline.value, "residual_low": headline.low, "residual_high": headline.high,
@@ -42,15 +46,15 @@ def figures(line: Line) -> Row:
     }  # fmt: skip
 
 
-def frame_level(line: Line) -> AttackResult | None:
-    """Of the attackers who see single frames: the strongest on validation about each target, then the worse target.
+def strongest_at(line: Line, level: Level) -> AttackResult | None:
+    """Of the attackers who see single frames, or whole clips: the best on validation about each target, then the worse target.
 
-    >>> frame_level(line).attacker  # doctest: +SKIP
+    >>> strongest_at(line, "frame").attacker  # doctest: +SKIP
     'identity-frames'
     """
-    frames = [each for each in line.attacks if each.level == "frame" and each.leakage.verdict == "measured"]
-    targets = {each.target for each in frames}
-    strongest = [max((a for a in frames if a.target == target), key=lambda a: a.validation) for target in targets]
+    there = [each for each in line.attacks if each.level == level and each.leakage.verdict == "measured"]
+    targets = {each.target for each in there}
+    strongest = [max((a for a in there if a.target == target), key=lambda a: a.validation) for target in targets]
     return max(strongest, key=lambda each: each.leakage.value, default=None)
 
 
@@ -68,16 +72,16 @@ def by_networks(line: Line) -> Row:
     able = [each for each in line.readers if each.kept.verdict == "measured"]
     found: Row = {"readers": len(able)}
     if able:
-        found |= _columns("reader_change", min(map(_change, able)))
+        found |= _columns("reader_change", *min(map(_change, able)))
     targets = dict.fromkeys(attack.target for attack in line.attacks)
     leads = [_lead([attack for attack in line.attacks if attack.target == target]) for target in targets]
     if measured := [lead for lead in leads if lead]:
-        found |= _columns("attacker_lead", max(measured))
+        found |= _columns("attacker_lead", *max(measured))
     return found
 
 
-def _columns(name: str, interval: tuple[float, float, float]) -> Row:
-    return dict(zip((name, f"{name}_low", f"{name}_high"), interval, strict=True))
+def _columns(name: str, value: float, low: float, high: float) -> Row:
+    return {name: value, f"{name}_low": low, f"{name}_high": high}
 
 
 def _change(reader: Reader) -> tuple[float, float, float]:

@@ -41,12 +41,16 @@ GAP = "subclass gap"  # one tally of each biased split; the column is their mean
 
 @dataclass(frozen=True)
 class Gauge:
-    """One number as a function of test items: of anonymized features, of raw ones, and without looking."""
+    """One number as a function of test items: of anonymized features, of raw ones, and without looking.
+
+    floor: how much of the way from chance to perfect raw features must give, for a ratio to them to say anything.
+    """
 
     n: int
     score: Callable[[Items], float]
     raw: Callable[[Items], float]
     chance: Callable[[Items], float]
+    floor: float = FLOORS["action"]  # of whatever is no attack
 
 
 def columns(name: str, gauge: Gauge) -> Row:
@@ -63,7 +67,7 @@ def columns(name: str, gauge: Gauge) -> Row:
         name: percentile_interval(score, drawn[0]),
         f"{name}_change": percentile_interval(score - raw, drawn[0] - drawn[2]),
     }
-    if reaches_floor(raw, chance, FLOORS["action"]):  # else the ratio is noise
+    if reaches_floor(raw, chance, gauge.floor):  # else the ratio is noise
         kept = residual_leakage(*drawn)
         found[f"{name}_kept"] = percentile_interval(residual_leakage(score, chance, raw), kept)
     row: Row = {f"{name}_raw": raw, f"{name}_chance": chance}
@@ -100,7 +104,7 @@ def _of_ruler(ruler: Ruler) -> Gauge:
     def of(part: Callable[[Items], np.ndarray]) -> Callable[[Items], float]:
         return lambda items: mean(part(items))
 
-    return Gauge(ruler.n, of(ruler.score), of(ruler.raw), of(ruler.chance))
+    return Gauge(ruler.n, of(ruler.score), of(ruler.raw), of(ruler.chance), FLOORS[ruler.sitting.exam.target])
 
 
 def _strongest(rulers: Sequence[Ruler], begin: str) -> Strongest | None:

@@ -18,6 +18,7 @@ MEASURES = {
     "action": "action",  # top-1 on new people
     "residual": "residual",  # residual leakage by the strongest attacker
     "frame-level residual": "frames_residual",  # by the strongest of those who see single frames
+    "video-level residual": "video_residual",  # whole clips
     "identity": "identity_value",  # top-1
     "attributes": "attributes_value",  # cMAP
     "PSNR": "psnr",  # of what a network recovers that was trained to undo the anonymizer, dB

@@ -9,9 +9,9 @@ from pathlib import Path
 from sfumato.anonymizers import label, load
 from sfumato.anonymizers.detectors import make_detector
 from sfumato.anonymizers.identity import Identity
-from sfumato.anonymizers.streaming import anonymize_file
+from sfumato.anonymizers.streaming import Anonymized, anonymize_file
 from sfumato.commands.console import bars, err, say
-from sfumato.errors import SfumatoError
+from sfumato.errors import SfumatoError, counted
 from sfumato.training.device import pick_device
 from sfumato.video import find_videos
 from sfumato.video.decode import SUFFIXES
@@ -66,9 +66,34 @@ def _is_copy(video: Path, root: Path | None, output: Path | None) -> bool:
     return root.resolve() in place.parents and place in video.resolve().parents
 
 
+def _check_mask(mask: Path, jobs: Sequence[tuple[Path, Path]], *, overwrite: bool) -> None:
+    """The same care for the mask's file as for the video's own."""
+    if len(jobs) > 1:
+        raise SfumatoError(
+            f"--mask is for a single video, and these are {len(jobs)}",
+            "anonymize them one by one, each with its --mask",
+        )
+    if mask.is_dir():
+        raise SfumatoError(f"'{mask}' is a folder", "name a file for the mask, such as mask.mp4")
+    if mask.exists() and mask.samefile(jobs[0][0]):
+        raise SfumatoError(f"'{mask}' is the source itself", "name another place with --mask")
+    if mask.exists() and not overwrite:
+        raise SfumatoError(f"'{mask}' exists", "add --overwrite to replace it, or name another with --mask")
+
+
+def _told(done: Anonymized, name: str, detector: str | None, mask: Path | None) -> str:
+    """What was written, in a line."""
+    told = f"{counted(done.frames, 'frame')} with {name}"
+    if done.frames_without_people is not None:
+        told += f", {detector} found in {done.frames - done.frames_without_people} of them"
+    if done.kept_share is not None:
+        told += f", {100 * done.kept_share:.1f}% of patches kept"
+    return told if mask is None else f"{told} (mask: {mask})"
+
+
 def anonymize_videos(
     sources: Sequence[str], output: Path | None, using: str, *, strength: float | None, audio: str, detector: str | None,
-    checkpoint: str | None, overwrite: bool, device: str,
+    checkpoint: str | None, mask: Path | None, overwrite: bool, device: str,
 ) -> None:  # fmt: skip
     """Anonymize every source; one that fails is named, and the others go on."""
     anonymizer = load(using, strength=strength)
@@ -83,6 +108,8 @@ def anonymize_videos(
     jobs = targets(sources, output)
     if len(jobs) == 1 and jobs[0][1].exists() and not overwrite:
         raise SfumatoError(f"'{jobs[0][1]}' exists", "add --overwrite to replace it, or name another with -o")
+    if mask is not None:
+        _check_mask(mask, jobs, overwrite=overwrite)
     # Last, since it may have to be downloaded: a misspelled file is told at once.
     find_people = make_detector(detector, checkpoint=checkpoint) if detector and anonymizer.needs_people else None
     failed = 0
@@ -97,10 +124,12 @@ def anonymize_videos(
                 progress.update(task, completed=done, total=total)
 
             try:
-                target.parent.mkdir(parents=True, exist_ok=True)
+                for place in (target, mask):
+                    if place is not None:
+                        place.parent.mkdir(parents=True, exist_ok=True)
                 done = anonymize_file(
                     anonymizer, source, target, audio="keep" if audio == "keep" else "drop", device=where,
-                    people=find_people, progress=show,
+                    people=find_people, progress=show, mask_to=mask,
                 )  # fmt: skip
             except SfumatoError as error:
                 if len(jobs) == 1:
@@ -112,9 +141,6 @@ def anonymize_videos(
                 progress.remove_task(task)
             for warning in done.warnings:
                 say(f"warning: {warning}", console=err, style="yellow")
-            told = f"{target}: {done.frames} frames with {label(anonymizer)}"
-            if done.frames_without_people is not None:
-                told += f", {detector} found in {done.frames - done.frames_without_people} of them"
-            say(told)
+            say(f"{target}: {_told(done, label(anonymizer), detector, mask)}")
     if failed:
         raise SfumatoError(f"{failed} of {len(jobs)} videos could not be anonymized", "see the lines above")

@@ -60,8 +60,9 @@ def _show_inspection(found: Inspection) -> None:
         numbers = (f"{n:,}" for n in (count.published, count.listed, count.found))
         table.add_row(count.what, *numbers, "ok" if count.fine else "differs")
     out.print(table)
+    missing = "missing" if found.whole is None else f"of {found.whole:,} files missing"
     for title, lines in (
-        ("missing", found.missing), ("unreadable", found.unreadable), ("outside the data root", found.outside),
+        (missing, found.missing), ("unreadable", found.unreadable), ("outside the data root", found.outside),
         ("not in any list, and not used", found.extra),
     ):  # fmt: skip
         _show_lines(title, lines)
@@ -124,8 +125,8 @@ def show_stats(name: str, json_file: Path | None = None, plot: Path | None = Non
     if json_file:
         _write_json(json_file, {"data": name, **{part: asdict(one) for part, one in stats.items()}})
     if plot:
-        plot_prevalence(stats["all"], name, plot)
-        say(f"plot: {plot}")
+        drawn = plot_prevalence(stats["all"], name, plot)
+        say(f"plot: {plot}" if drawn else "no plot: no private attribute is labelled")
     return stats
 
 
@@ -143,6 +144,9 @@ def _labelled(name: str) -> _Source:
     kind, _, rest = name.partition(":")
     if kind in LISTED and rest:
         told = LISTED[kind].annotations(LISTED[kind].at(rest))
+        if not told.rows:
+            advice = f"give the folder that its files are in, or get them from {LISTED[kind].get_from}"
+            raise SfumatoError(f"{name} has no clips", advice)
 
         def chunks(part: str) -> Iterator[Labels]:
             rows = [row for row in told.rows if part in ("all", row.split["person"])]
@@ -186,15 +190,21 @@ def part_stats(source: _Source, part: str) -> PartStats:
     return PartStats(clips, dict(zip(source.actions, acted.tolist(), strict=True)), prevalence, chance, yes, coin)
 
 
-def plot_prevalence(stats: PartStats, name: str, path: Path) -> None:
-    """A bar per attribute (per value where it has more than two), the most frequent first, with the chance line of cMAP."""
+def plot_prevalence(stats: PartStats, name: str, path: Path) -> bool:
+    """A bar per attribute (per value where it has more than two), the most frequent first, with the chance line of cMAP.
+
+    False, and no file, where nothing is labelled.
+    """
     from matplotlib.figure import Figure
 
     bars_by_name = {}
     for attribute, values in stats.prevalence.items():
         asked = list(values.items())[1 if len(values) == 2 else 0 :]
         for value, share in asked:
-            bars_by_name[attribute if len(values) == 2 else f"{attribute}: {value}"] = share
+            if math.isfinite(share):
+                bars_by_name[attribute if len(values) == 2 else f"{attribute}: {value}"] = share
+    if not bars_by_name:
+        return False
     shown = sorted(bars_by_name.items(), key=lambda bar: bar[1])[-SHOWN_ATTRIBUTES:]
     figure = Figure(figsize=(6, 0.8 + 0.25 * len(shown)), layout="constrained")
     axes = figure.add_subplot()
@@ -204,6 +214,7 @@ def plot_prevalence(stats: PartStats, name: str, path: Path) -> None:
     axes.set(xlim=(0, 1), xlabel="prevalence (dashed: chance cMAP)", title=f"{name}, {stats.clips:,} clips")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)
+    return True
 
 
 def _three(value: float) -> str:

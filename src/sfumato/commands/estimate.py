@@ -236,7 +236,9 @@ def splavu_estimate(config: Any, videos: int, clips: int, gpu: str) -> Estimate:
     with torch.device("meta"):
         tokens = config.pieces(width) if config.attend == "feature" else 1
         made = LatentAdapter(width, config.layers, config.heads, config.attend, config.feed_forward, tokens)
-        first = count("f_A", "adapter", made, torch.empty(1, 1, width))
+        # An MLP picks true clips out by their mask, which on the meta device has no values: its layers alone.
+        alone = nn.Sequential(*made.layers) if config.attend == "none" else made
+        first = count("f_A", "adapter", alone, torch.empty(1, *(() if config.attend == "none" else (1,)), width))
     steps = config.epochs * -(-videos // config.batch)
     step = BACKWARD * (config.batch + 2 * config.privacy_batch) * first.work
     hours = {"anonymize": steps * max(STEP, step / speed(gpu)) / 3600}

@@ -20,9 +20,10 @@ from sfumato.video import find_videos
 
 
 def extract_features(
-    sources: Sequence[str], encoder_name: str, folder: Path, *, static: int, frame_step: int, batch: int, device: str
-) -> None:
-    """The features of every source that is not in `folder` yet; a video that fails is named, and the others go on."""
+    sources: Sequence[str], encoder_name: str, folder: Path, *, static: int, frame_step: int, batch: int, strict: bool = False,
+    device: str,
+) -> None:  # fmt: skip
+    """The features of every source that is not in `folder` yet; a video that fails is named, or stops it (`strict`)."""
     where = pick_device(device)
     encoder = load_encoder(encoder_name).to(where)
     manifest = describe(encoder, encoder_name, frame_step=frame_step, static=static)
@@ -31,9 +32,9 @@ def extract_features(
     failed = 0
     for source in sources:
         if Path(source).exists() or "*" in source:
-            failed += _from_videos(encoder, find_videos(source), writer, manifest, where, batch)
+            failed += _from_videos(encoder, find_videos(source), writer, manifest, where, batch, strict)
         else:
-            _from_data(encoder, source, writer, where, batch)
+            _from_data(encoder, source, writer, where, batch, strict)
     clips = sum(video.clips for video in writer.done.values())
     added = len(writer.done) - before
     say(f"{folder}: {clips} clips of {len(writer.done)} videos, {added} of them new, width {manifest.width}")
@@ -48,6 +49,7 @@ def _from_videos(
     manifest: Manifest,
     device: torch.device,
     batch: int,
+    strict: bool,
 ) -> int:
     """How many of them failed."""
     failed = 0
@@ -59,15 +61,19 @@ def _from_videos(
 
         for path in videos:
             try:
-                extract(encoder, files([path], manifest), writer, device=device, batch=batch, progress=show)
+                extract(encoder, files([path], manifest, strict), writer, device=device, batch=batch, progress=show)
             except SfumatoError as error:
+                if strict:
+                    raise
                 failed += 1
                 say(f"{path}: {error}", console=err, style="red")
             progress.advance(task)
     return failed
 
 
-def _from_data(encoder: Encoder, name: str, writer: FeatureWriter, device: torch.device, batch: int) -> None:
+def _from_data(
+    encoder: Encoder, name: str, writer: FeatureWriter, device: torch.device, batch: int, strict: bool
+) -> None:
     if name.startswith(SCREENPLAY):
         with bars() as progress:
             task = progress.add_task(name, total=None, status="")
@@ -75,7 +81,7 @@ def _from_data(encoder: Encoder, name: str, writer: FeatureWriter, device: torch
                 encoder, writer, device, lambda done, total: progress.update(task, completed=done, total=total)
             )
         return
-    dataset = open_dataset(name)
+    dataset = open_dataset(name, strict=strict)
     with bars() as progress:
         task = progress.add_task(name, total=len(dataset), status="")
         extract_items(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sfumato.commands.options import DeviceOption, JsonOption
+from sfumato.commands.options import DeviceOption, JsonOption, StrictOption
 from sfumato.commands.prepare import prepare
 
 features = typer.Typer(help="Features of a frozen encoder, on disk.", no_args_is_help=True)
@@ -21,12 +21,15 @@ def extract_command(
     static: Annotated[int, typer.Option(min=0, help="static clips beside every clip")] = 2,
     frame_step: Annotated[int, typer.Option(min=1, help="every n-th frame makes a clip, of video files")] = 1,
     batch: Annotated[int, typer.Option(min=1, help="clips at a time")] = 8,
+    strict: StrictOption = False,
     device: DeviceOption = "auto",
 ) -> None:
     """Clips of videos, one after another, through an encoder; nothing but vectors is kept."""
     from sfumato.commands.features import extract_features
 
-    extract_features(sources, encoder, output, static=static, frame_step=frame_step, batch=batch, device=device)
+    extract_features(
+        sources, encoder, output, static=static, frame_step=frame_step, batch=batch, strict=strict, device=device
+    )
 
 
 index = typer.Typer(help="A private index of videos: anonymized features only, to search in.", no_args_is_help=True)

@@ -1,6 +1,7 @@
 """`sfumato index build` and `sfumato index search`: what happens in videos, found by anonymized features alone.
 
-The raw features of a video exist in memory, for as long as it takes to anonymize them, and nowhere else.
+Raw features exist in memory and nowhere else: a video's for as long as it takes to anonymize them, those of the first few clips
+until it is known how far the adapter moves them.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from sfumato.commands.console import bars, err, say
 from sfumato.datasets.feature_store import Manifest
 from sfumato.datasets.vector_store import IndexManifest, Span, VectorStore, require_library
 from sfumato.errors import SfumatoError
+from sfumato.evaluation.latent.material import moved_between, moved_notes
 from sfumato.recognizers.encoders import Encoder, LanguageEncoder, load_encoder
 from sfumato.recognizers.weights import checksum
 from sfumato.training.device import pick_device
@@ -31,6 +33,7 @@ from sfumato.writing import to_json, write_whole
 
 BATCH = 8  # clips at a time
 UNCHANGED = 1e-4  # a vector that moved by less than this share of its length counts as raw
+WATCHED = 1024  # clips that tell how far the adapter moves them
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,7 @@ def build_index(
     lens = _open_lens(encoder_name, adapter_name, pick_device(device))
     store = VectorStore(folder, lens.manifest)
     known, added, failed = store.videos(), 0, 0
+    watched: list[Tensor] = []
     with bars() as progress:
         task = progress.add_task("videos", total=len(videos), status="")
         for path in videos:
@@ -60,7 +64,7 @@ def build_index(
                 progress.update(task, status=f"{name}: {clips} clips")
 
             try:
-                added += _add(store, known, path, lens, strict, show)
+                added += _add(store, known, path, lens, strict, show, watched)
             except _CannotRead as error:
                 if strict:
                     raise
@@ -68,6 +72,7 @@ def build_index(
                 say(f"{path}: {error}", console=err, style="red")
             progress.advance(task)
     store.tidy()
+    _tell_moved(adapter_name, watched)
     say(f"{folder}: {len(store)} clips of {len(store.videos())} videos, {added} of them new or changed")
     if failed:
         raise SfumatoError(f"{failed} of the videos could not be read", "mend or remove them, and run again to go on")
@@ -154,9 +159,10 @@ def _absolute(encoder_name: str) -> str:
 
 
 def _add(
-    store: VectorStore, known: dict[str, str], path: Path, lens: Lens, strict: bool, show: Callable[[int], None]
-) -> bool:
-    """Whether the video was new or had changed."""
+    store: VectorStore, known: dict[str, str], path: Path, lens: Lens, strict: bool, show: Callable[[int], None],
+    watched: list[Tensor],
+) -> bool:  # fmt: skip
+    """Whether the video was new or had changed. watched: the first clips before and after the adapter, (S, 2, D) a video."""
     status = path.stat()
     name, stamp = str(path), f"{status.st_size}-{status.st_mtime_ns}"
     if known.get(name) == stamp:
@@ -167,8 +173,19 @@ def _add(
         times, raw = _look(path, lens, strict, show)
     except SfumatoError as error:
         raise _CannotRead(error.what, error.next_step) from error
-    store.add(name, stamp, times, hide(lens, raw))
+    hidden = hide(lens, raw)
+    store.add(name, stamp, times, hidden)
+    if (room := WATCHED - sum(map(len, watched))) > 0:
+        watched.append(torch.stack([raw, hidden], 1)[:room])
     return True
+
+
+def _tell_moved(adapter_name: str, watched: Sequence[Tensor]) -> None:
+    """Warn, as the judge does, of an adapter that lets clips pass nearly as they are."""
+    if watched:
+        before, after = torch.cat(list(watched)).split(1, 1)
+        for note in moved_notes(f"'{adapter_name}'", moved_between(before, after)):
+            _warn(note)
 
 
 def _look(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -166,9 +168,32 @@ def run_quick_suite(*, seeds: int, runs: Path, device: str) -> Judged:
     )
 
 
+# Where data lies and what is wrong there, as far as it was said.
+_TOLD: ContextVar[set[tuple[str, str]] | None] = ContextVar("told", default=None)
+
+
+@contextmanager
+def telling_once() -> Iterator[None]:
+    """While it lasts `report_problems` says each problem once, however often the same data is opened.
+
+    >>> with telling_once(): report_problems(open_dataset("theatre:small"))
+    """
+    outer = _TOLD.get()
+    token = _TOLD.set(set() if outer is None else outer)
+    try:
+        yield
+    finally:
+        _TOLD.reset(token)
+
+
 def report_problems(dataset: VideoDataset) -> None:
     """Rows of a user's own data that had to be left out: the first few, and how many more."""
+    told = _TOLD.get()
     problems = getattr(dataset, "problems", [])
+    if told is not None:
+        place = dataset.name.partition(":")[2].partition("?")[0]
+        problems = [line for line in dict.fromkeys(problems) if (place, line) not in told]
+        told.update((place, line) for line in problems)
     for line in problems[:5]:
         say(f"left out: {line}", console=err, style="yellow")
     if len(problems) > 5:

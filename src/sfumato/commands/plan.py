@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
+import torch
 from rich.table import Table
 
 from sfumato.commands.console import out, say
@@ -27,6 +28,7 @@ from sfumato.commands.latent_estimate import Store, latent_hours
 from sfumato.commands.published import FEATURES, Judgement, PublishedRecipe, data_label, folder_of, where_to_get
 from sfumato.methods import find_method
 from sfumato.recognizers import level_of
+from sfumato.training.device import hardware
 from sfumato.training.options import load_options
 
 
@@ -125,6 +127,7 @@ def show_plan(recipe: PublishedRecipe, root: Path, device: str) -> None:
     """Data, steps, networks, time and memory, on the screen; nothing is opened or trained."""
     gpu = gpu_named(device)
     say(f"{recipe.name}: {recipe.paper}, {', '.join(dict.fromkeys(judge.published.table for judge in recipe.judge))}")
+    say(planned_for(device, gpu))
     if recipe.not_yet:
         say(f"cannot be run here yet: {recipe.not_yet}")
     if recipe.bring:
@@ -165,6 +168,23 @@ def show_plan(recipe: PublishedRecipe, root: Path, device: str) -> None:
     _show_total(total, largest, gpu)
 
 
+def planned_for(device: str, gpu: str) -> str:
+    """What time and memory are planned for, and where `--device` means something else, that this is not it.
+
+    >>> planned_for("a100", "a100")
+    'planned for one A100 (80 GB)'
+    """
+    planned = f"planned for one {gpu.upper()} ({GPUS[gpu][1]} GB)"
+    if device in GPUS:  # asked for by its name, wherever it is
+        return planned
+    on_gpu = device != "cpu" and torch.cuda.is_available()
+    here = hardware(torch.device("cuda" if on_gpu else "cpu"))
+    if on_gpu and gpu in here.lower():
+        return f"{planned}, the GPU here"
+    others = ", ".join(name for name in GPUS if name != gpu)
+    return f"{planned}, but the device here is another ({here}): --device NAME plans for {others}"
+
+
 def _training_step(recipe: PublishedRecipe, trained: Estimate) -> str:
     lengths = ", ".join(f"{k} {v}" for k, v in recipe.config.items() if k.endswith("steps") or k == "epochs")
     memory = ", ".join(f"{what} {size / GB:.1f} GB" for what, size in trained.memory.items())
@@ -202,13 +222,16 @@ def _show_total(hours: float, memory: float, gpu: str) -> None:
 
 
 def _show_data(recipe: PublishedRecipe, root: Path) -> None:
-    table = Table("data", "folder", "there", "get it from", box=None)
-    for name in recipe.data_names():
+    table = Table("data", "folder", "folder there", "get it from", box=None)
+    names = recipe.data_names()
+    for name in names:
         folder = folder_of(name, root)
         there = folder.is_dir()
         source = "to be brought" if recipe.bring else where_to_get(name)
         table.add_row(data_label(name), str(folder), "yes" if there else "missing", "" if there else source)
     out.print(table)
+    if not all(name.startswith(f"{FEATURES}:") for name in names):
+        say("what is in a folder was not looked at: `sfumato data check NAME:PATH` looks into it")
 
 
 def _show_networks(networks: list[Network]) -> None:

@@ -42,6 +42,7 @@ def prepare(
 
     dataset = _file_dataset(source, strict)
     _check_place(dataset, output)
+    _check_kind(dataset, shards)
     for problem in dataset.problems:
         say(f"left out: {problem}", console=err, style="yellow")
     if shards is None and any(dataset.course(n) != Course() for n in range(len(dataset))):
@@ -61,7 +62,8 @@ def prepare(
         kept, left_out = make(
             dataset, output, short_side=short_side, workers=workers or cores(), strict=strict, tell=tell, show=show
         )
-    name = f"manifest:{output / 'index.csv'}" if shards is None else f"shards:{output}"
+    restart = f"?least={dataset.least}" if dataset.least else ""
+    name = f"manifest:{output / 'index.csv'}{restart}" if shards is None else f"shards:{output}"
     missing = f", {left_out} left out" if left_out else ""
     say(f"{name}: {kept} clips{missing}")
 
@@ -89,6 +91,18 @@ def _check_place(dataset: FileDataset, output: Path) -> None:
         raise SfumatoError(f"'{output}' is where the videos are", "choose a folder beside it with -o")
     if output.is_file():
         raise SfumatoError(f"'{output}' is a file", "give -o a folder")
+
+
+def _check_kind(dataset: FileDataset, shards: int | None) -> None:
+    """What is no video, or does not fit into index.csv, is refused before anything is made."""
+    from sfumato.datasets.pictures import PictureDataset
+
+    if isinstance(dataset, PictureDataset) or any(row.path.is_dir() for row in dataset.rows):
+        raise SfumatoError(f"{dataset.name} is made of pictures, not of videos", "use it as it is")
+    if shards is None and (dataset.several_actions or not all(row.action for row in dataset.rows)):
+        raise SfumatoError(
+            "index.csv cannot hold videos that show several actions, or none", "give --shards, such as --shards 8"
+        )
 
 
 def _described(dataset: FileDataset) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from rich.table import Table
 from sfumato.anonymizers import load
 from sfumato.anonymizers.base import Anonymizer
 from sfumato.commands.console import err, monitored, out, say
-from sfumato.commands.judge import check_places, report_problems
+from sfumato.commands.judge import check_places, report_problems, telling_once
 from sfumato.commands.judge_latent import is_latent, judge_latent
 from sfumato.commands.measured import Found, measure, measure_latent
 from sfumato.commands.plan import show_plan
@@ -77,9 +77,9 @@ class Compared:
 
 def reproduce(
     name: str, *, data_root: Path | None, device: str = "auto", folder: Path = Path("runs/reproduce"),
-    json_file: Path | None = None, dry_run: bool = False, smoke: bool = False,
+    strict: bool = False, json_file: Path | None = None, dry_run: bool = False, smoke: bool = False,
 ) -> list[Compared]:  # fmt: skip
-    """Train, judge and compare as the recipe says, or show the plan, or rehearse it."""
+    """Train, judge and compare as the recipe says, or show the plan, or rehearse it. `strict`: as `open_dataset`."""
     recipe = read_published(find_recipe(name))
     if recipe.method:  # settings that do not fit are told before anything else is
         load_options(find_method(recipe.method).config, settings=recipe.settings())
@@ -96,7 +96,7 @@ def reproduce(
         if data_root is None:
             raise SfumatoError("no data root is named", "add --data-root DIR; --dry-run says what belongs there")
         require_data(recipe, data_root)
-        compared = run_recipe(recipe, data_root, folder, device)
+        compared = run_recipe(recipe, data_root, folder, device, strict=strict)
     show(recipe, compared, smoke)
     if json_file:
         _write(recipe, compared, json_file, device="cpu" if smoke else device, smoke=smoke)
@@ -115,9 +115,12 @@ def _rehearse(recipe: PublishedRecipe, place: Path) -> list[Compared]:
     return [row for judge in small.judge for row in compare(judge, None)]
 
 
-def run_recipe(recipe: PublishedRecipe, root: Path, folder: Path, device: str, *, tiny: bool = False) -> list[Compared]:
+@telling_once()  # data is opened for the training and for every judgement
+def run_recipe(
+    recipe: PublishedRecipe, root: Path, folder: Path, device: str, *, strict: bool = False, tiny: bool = False
+) -> list[Compared]:
     """Train where there is something to train, judge, compare. Finished trainings are found in `folder` and not repeated."""
-    trained = _train(recipe, root, folder, device) if recipe.method else None
+    trained = _train(recipe, root, folder, device, strict) if recipe.method else None
     names = [TRAINED] if trained else list(recipe.anonymizers)
     compared = []
     # Several tables may print the same judgement.
@@ -137,7 +140,8 @@ def run_recipe(recipe: PublishedRecipe, root: Path, folder: Path, device: str, *
             compared += compare(judge, judged[key], names)
         else:
             anonymizers = [load(str(trained))] if trained else [load(name) for name in names]
-            compared += compare(judge, judge_recipe(judge, anonymizers, root, folder, device, tiny=tiny), names)
+            result = judge_recipe(judge, anonymizers, root, folder, device, strict=strict, tiny=tiny)
+            compared += compare(judge, result, names)
     return compared
 
 
@@ -151,25 +155,26 @@ def training_folder(recipe: PublishedRecipe, root: Path, folder: Path) -> Path:
     return folder / f"{recipe.method}-{hashlib.sha256(about.encode()).hexdigest()[:8]}"
 
 
-def _train(recipe: PublishedRecipe, root: Path, folder: Path, device: str) -> Path:
+def _train(recipe: PublishedRecipe, root: Path, folder: Path, device: str, strict: bool) -> Path:
     """The folder of the trained f_A."""
     place = training_folder(recipe, root, folder)
     names = {role: under(name, root) for role, name in recipe.data.items()}
     more = [f"{role}_data={names[role]}" for role in ("detection", "anomaly") if role in names]
     run = train_method(
         recipe.method, names["action"], privacy_data=names.get("privacy"), settings=[*recipe.settings(), *more],
-        folder=place, resume=(place / "run.json").exists(), device=device,
+        folder=place, resume=(place / "run.json").exists(), strict=strict, device=device,
     )  # fmt: skip
     return run.anonymizer
 
 
 def judge_recipe(
-    judge: Judgement, anonymizers: Sequence[Anonymizer], root: Path, folder: Path, device: str, *, tiny: bool = False
-) -> Result:
+    judge: Judgement, anonymizers: Sequence[Anonymizer], root: Path, folder: Path, device: str, *, strict: bool = False,
+    tiny: bool = False,
+) -> Result:  # fmt: skip
     """One judgement of videos: raw first, then the anonymizers in their order."""
     where = pick_device(device)
     names = [under(name, root) for name in (judge.data, judge.privacy_data) if name]
-    datasets = [open_dataset(name) for name in names]
+    datasets = [open_dataset(name, strict=strict) for name in names]
     for dataset in datasets:
         report_problems(dataset)
     config = JudgeConfig(
@@ -183,7 +188,10 @@ def judge_recipe(
     with monitored() as monitor:
         watch = Watch(monitor.total, monitor.done, monitor.status)
         protocol = make(datasets[0], config, device=where, folder=kept, watch=watch, **more)
-        return protocol.judge(anonymizers, load(IDENTITY))
+        result = protocol.judge(anonymizers, load(IDENTITY))
+    for dataset in datasets:  # what only decoding has shown
+        report_problems(dataset)
+    return result
 
 
 def compare(judge: Judgement, result: Result | None, names: list[str] | None = None) -> list[Compared]:

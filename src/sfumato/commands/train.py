@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ from rich.progress import Progress as Bars
 from rich.table import Table
 
 from sfumato.commands.console import bars, err, out, say
-from sfumato.commands.judge import report_problems
+from sfumato.commands.judge import report_problems, telling_once
 from sfumato.datasets import VideoDataset, open_dataset
 from sfumato.datasets.base import Progress as Loading
 from sfumato.errors import SfumatoError
@@ -53,14 +53,15 @@ class Order:
     folder: Path
     seed: int
     device: str
+    strict: bool = False
 
 
 def train_method(
     method: str | None, data: str | None, *, privacy_data: str | None = None, recipe: Path | None = None,
-    settings: Sequence[str] = (), folder: Path | None = None, resume: bool = False, seed: int = 0, device: str = "auto",
-    devices: int = 1,
+    settings: Sequence[str] = (), folder: Path | None = None, resume: bool = False, seed: int = 0, strict: bool = False,
+    device: str = "auto", devices: int = 1,
 ) -> RunFolder:  # fmt: skip
-    """Train and leave everything in the run folder; `recipe` fills in what is not said otherwise."""
+    """Train and leave everything in the run folder; `recipe` fills in what is not said otherwise; `strict`: as `open_dataset`."""
     written = read_recipe(recipe) if recipe else None
     name = method or (written.method if written else None)
     if name is None:
@@ -88,7 +89,7 @@ def train_method(
     if run.result.exists():
         say(f"'{folder}' is finished already", console=err)
         return run
-    order = Order(name, to_dict(config), data, privacy_data, folder, seed, str(where))
+    order = Order(name, to_dict(config), data, privacy_data, folder, seed, str(where), strict)
     try:
         launch(teach if name in TAUGHT else carry_out, devices, order, device=where)
     except BaseException:
@@ -117,10 +118,12 @@ def carry_out(order: Order) -> None:
             with _enough_memory():
                 method.train(method.config(**order.config), _feature_stage(order, device, screen, progress))
             return
-        stage = Stage(
-            load_banks(order.data, order.privacy_data, device, screen.loading), RunFolder(order.folder), order.seed, device,
-            progress, title=order.method,
-        )  # fmt: skip
+        method.check(method.config(**order.config))
+        if method.needs_labels:
+            banks = load_banks(order.data, order.privacy_data, device, screen.loading, strict=order.strict)
+        else:
+            banks = load_unlabelled(order.data, order.privacy_data, device, screen.loading, strict=order.strict)
+        stage = Stage(banks, RunFolder(order.folder), order.seed, device, progress, title=order.method)
         if current().main:
             stage.run.pin("clips", stage.banks.fingerprint)
         screen.clips_per_step(int(order.config["batch"]) * current().size, len(stage.banks.action))
@@ -132,7 +135,7 @@ def _feature_stage(order: Order, device: torch.device, screen: Screen, progress:
     """Data by name: whether it must be encoded first, the method finds out."""
     return FeatureStage(
         order.data, order.privacy_data, RunFolder(order.folder), order.seed, device, progress, title=order.method,
-        loading=screen.loading, counting=screen.clips_per_step,
+        strict=order.strict, loading=screen.loading, counting=screen.clips_per_step,
     )  # fmt: skip
 
 
@@ -159,8 +162,11 @@ def _enough_memory() -> Iterator[None]:
         raise SfumatoError("the memory of the GPU is full", smaller) from None
 
 
-def load_banks(data: str, privacy_data: str, device: torch.device, progress: Loading | None = None) -> Banks:
-    """The clips of one or two data sets, to train on and to watch; what is the same is held once.
+@telling_once()
+def load_banks(
+    data: str, privacy_data: str, device: torch.device, progress: Loading | None = None, *, strict: bool = False
+) -> Banks:
+    """The clips of one or two data sets, to train on and to watch; what is the same is held once. `strict`: as `open_dataset`.
 
     >>> load_banks("theatre:small", "theatre:small", torch.device("cpu")).action_count
     10
@@ -168,12 +174,9 @@ def load_banks(data: str, privacy_data: str, device: torch.device, progress: Loa
     for name in (data, privacy_data):
         if name.startswith(FEATURES):
             raise SfumatoError(f"'{name}' are features, and this method learns from videos", "train splavu on them")
-    action = open_dataset(data)
-    privacy = action if privacy_data == data else open_dataset(privacy_data)
-
-    if current().main:
-        for dataset in dict.fromkeys((action, privacy)):
-            report_problems(dataset)
+    action = open_dataset(data, strict=strict)
+    privacy = action if privacy_data == data else open_dataset(privacy_data, strict=strict)
+    _report(action, privacy)
     if (action.shape.height, action.shape.width) != (privacy.shape.height, privacy.shape.width):
         raise SfumatoError(f"frames of {data} and {privacy_data} differ in size", "give both data sets the same size")
     # What is to be loaded is settled before anything is: decoding takes its time.
@@ -186,10 +189,40 @@ def load_banks(data: str, privacy_data: str, device: torch.device, progress: Loa
         return load_bank(dataset, indices, device=device, progress=progress)
 
     learned = load(*wanted[0])
-    return Banks(
+    banks = Banks(
         learned, learned if privacy is action else load(*wanted[1]), load(*wanted[2]), load(*wanted[3]),
         len(action.actions), f"{action.fingerprint()} {privacy.fingerprint()}",
     )  # fmt: skip
+    _report(action, privacy)  # a file that ends before its header says is found out when it is decoded
+    return banks
+
+
+@telling_once()
+def load_unlabelled(
+    data: str, privacy_data: str, device: torch.device, progress: Loading | None = None, *, strict: bool = False
+) -> Banks:
+    """The clips of a data set for a method that learns without labels: none is read, so that there need not be any.
+
+    >>> load_unlabelled("footage:recordings", "footage:recordings", torch.device("cpu"))  # doctest: +SKIP
+    """
+    if privacy_data != data:
+        raise SfumatoError("what learns without labels learns from one data set", "leave --privacy-data out")
+    dataset = open_dataset(data, strict=strict)
+    _report(dataset)
+    strangers, others = (watched_indices(dataset, by, WATCHED, labels=False) for by in ("person", "clip"))
+
+    def load(indices: torch.Tensor) -> Bank:
+        return load_bank(dataset, indices, device=device, labels=False, progress=progress)
+
+    learned, shown = load(training_indices(dataset)), load(strangers if len(strangers) else others)
+    _report(dataset)
+    return Banks(learned, learned, shown, shown, len(dataset.actions), dataset.fingerprint())
+
+
+def _report(*datasets: VideoDataset) -> None:
+    if current().main:
+        for dataset in datasets:
+            report_problems(dataset)
 
 
 class Screen:
@@ -274,7 +307,15 @@ def show_run(run: RunFolder) -> None:
         )
     if str(about["data"]).startswith("theatre"):
         say(DRAWN_PEOPLE)
-    say(f"judge it: {shlex.join(['sfumato', 'judge', str(run.anonymizer), '--data', about['data']])}")
+    say(f"judge it: {shlex.join(['sfumato', *_judgement(str(run.anonymizer), about['data'], about['config'])])}")
+
+
+def _judgement(anonymizer: str, data: str, config: Mapping[str, Any]) -> list[str]:
+    """What to ask next: of recordings nobody has labelled only the attackers can be; who had a teacher is read by it."""
+    if data.startswith("footage:"):
+        return ["certify", anonymizer, "--footage", data.removeprefix("footage:").partition("?")[0]]
+    teacher = ["--protocol", "zero-shot", "--vlm", config["vlm"]] if config.get("vlm") else []
+    return ["judge", anonymizer, "--data", data, *teacher]
 
 
 def _show_vlm(run: RunFolder, found: dict[str, Any]) -> None:

@@ -1,12 +1,15 @@
-"""Data sets by name: `theatre`, `theatre:small`, `manifest:PATH/index.csv`, `folder:PATH`, and the papers' own, such as
-`ucf101:PATH`. All yield the same Sample."""
+"""Data sets by name: `theatre`, `theatre:small`, `manifest:PATH/index.csv`, `folder:PATH`, `footage:PATH`, and the papers'
+own, such as `ucf101:PATH`. All yield the same Sample."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from sfumato.datasets.base import Clips, ClipShape, Labels, VideoDataset
 from sfumato.datasets.casia_b import CASIABDataset
 from sfumato.datasets.celebv_hq import CelebVHQDataset
 from sfumato.datasets.folder import FolderDataset
+from sfumato.datasets.footage import open_footage
 from sfumato.datasets.hmdb51 import HMDB51Dataset
 from sfumato.datasets.kinetics400 import Kinetics400Dataset
 from sfumato.datasets.kth import KTHDataset
@@ -48,6 +51,7 @@ for _preset in PRESETS:
     DATASETS.add(_name, TheatreDataset(_preset).summary, lambda preset=_preset: TheatreDataset(preset))
 DATASETS.add("manifest:PATH/index.csv", "your own videos, listed in a CSV file", ManifestDataset)
 DATASETS.add("folder:PATH", "your own videos, one folder per action", FolderDataset)
+DATASETS.add("footage:PATH", "your own recordings without any labels, for methods that need none (laf)", open_footage)
 DATASETS.add("shards:PATH", "videos packed by `sfumato data prepare --shards`", ShardDataset)
 
 # The papers' data sets, by name.
@@ -61,8 +65,8 @@ LISTED: dict[str, type[ListedDataset]] = {
 }  # fmt: skip
 for _dataset in LISTED.values():
     DATASETS.add(f"{_dataset.kind}:PATH", _dataset.described, _dataset)
-_FROM_FILES: dict[str, type[ManifestDataset] | type[FolderDataset] | type[ListedDataset] | type[ShardDataset]] = {
-    "manifest": ManifestDataset, "folder": FolderDataset, "shards": ShardDataset, **LISTED,
+_FROM_FILES: dict[str, Callable[..., VideoDataset]] = {
+    "manifest": ManifestDataset, "folder": FolderDataset, "footage": open_footage, "shards": ShardDataset, **LISTED,
 }  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import torch
@@ -79,6 +80,32 @@ class CASIABDataset(ListedDataset):
         row.frames, row.rate = len(pictures), RATE
         return None
 
+    @classmethod
+    def look_through(cls, row: Row) -> None:
+        """As look_into, but at every picture of a folder; raises the first that is broken, and says how many are."""
+        pictures = pictures_in(row.path) if row.path.is_dir() else []
+        broken = [wrong for picture in pictures if (wrong := _wrong_with(picture))]
+        if broken:
+            more = f", nor can {len(broken) - 1} more of {len(pictures)}" if len(broken) > 1 else ""
+            raise SfumatoError(f"{broken[0]}{more}", "copy the folder again")
+        cls.look_into(row)
+
+    @classmethod
+    def every_name(cls) -> list[str]:
+        """The names of all videos or folders, which only a check asks for: some people or some angles are a data set as well.
+
+        >>> len(CASIABDataset.every_name()), CASIABDataset.every_name()[0]
+        (13640, '001-nm-01-000')
+        """
+        walks = [f"{condition}-{n:02d}" for condition, most in REPETITIONS.items() for n in range(1, most + 1)]
+        every = product(range(1, PEOPLE + 1), walks, ATTRIBUTES[1].values)
+        return [f"{person:03d}-{walk}-{angle}" for person, walk, angle in every]
+
+    @classmethod
+    def name_of(cls, row: Row) -> str:
+        """The name of a row's walk, which a folder of pictures has in three parts."""
+        return row.where
+
     def _clip(self, row: Row, views: int) -> Tensor:
         if not row.path.is_dir():
             return super()._clip(row, views)
@@ -106,6 +133,14 @@ def _walks(place: Place) -> Iterator[tuple[str, Path]]:
 def pictures_in(folder: Path) -> list[Path]:
     """The frames in a folder, in the order of their names."""
     return sorted(path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES)
+
+
+def _wrong_with(picture: Path) -> str:
+    try:
+        read_picture(picture, 8)
+    except SfumatoError as error:
+        return error.what
+    return ""
 
 
 def row_of(name: str, path: Path, probe: str) -> Row | None:

@@ -5,8 +5,8 @@ decoding JPEG frames or H.264, and since what is read is then exactly what the d
 there is a cache (benchmarks/decode_speed.py). For whole videos, of which any window may be asked for, raw is too large: see
 shards.py.
 
-An entry is used only when everything is as it was when it was written: the file's path, size and time of change, the frames,
-the size in pixels, the rate, and the version of the decoder and of what is done here. `SFUMATO_CLIP_CACHE=DIR` turns it on.
+An entry is used only when everything is as it was when it was written: the file's path and state, the frames, the size in
+pixels, the rate, the version of the decoder, and our own code that reads. `SFUMATO_CLIP_CACHE=DIR` turns it on.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from torch import Tensor
 
 from sfumato.datasets.decoding import appearing_whole, read_window
 from sfumato.video.decode import Size
-from sfumato.writing import to_json
+from sfumato.writing import source_digest, to_json
 
-# One more whenever the same request would give other pixels, or the layout of an entry changes.
-VERSION = 1
+# All of our code that makes pixels of a file, and entries of pixels: when it changes, no old entry is used any more.
+READING = ("video/*.py", "datasets/decoding.py", "datasets/clip_cache.py")
 FOLDER = "SFUMATO_CLIP_CACHE"
 _LONGEST_HEADER = 1_000_000
 
@@ -54,21 +54,22 @@ class ClipCache:
         order = [int(index) for index in indices]
         place, about = self._entry(Path(path), order, size, fps)
         state = _state(Path(path))
-        if state is not None and (kept := _load(place, {**about, "source": state})) is not None:
+        about |= {"source": state, "code": source_digest(*READING)}
+        if state is not None and (kept := _load(place, about)) is not None:
             return kept
         pixels = read_window(path, order, size, fps)
         # A file that is being written while it is read must not stand for what it becomes.
         if state is not None and _state(Path(path)) == state:
-            self._store(place, {**about, "source": state}, pixels)
+            self._store(place, about, pixels)
         return pixels
 
     def _entry(self, path: Path, order: list[int], size: Size, fps: Fraction | None) -> tuple[Path, dict[str, Any]]:
-        """Where it is, and what must stand in it.
+        """Where it is, and what of the request must stand in it.
 
-        The state of the source is not part of the name, so that a changed video takes the place of the old one.
+        The state of the source and our code are not part of the name, so that what they make anew takes the old place.
         """
         about = {
-            "version": [VERSION, _decoder()], "path": _name(path), "frames": order,
+            "decoder": _decoder(), "path": _name(path), "frames": order,
             "size": size if isinstance(size, int) else list(size), "fps": str(fps) if fps else None,
         }  # fmt: skip
         name = hashlib.sha256(to_json(about)).hexdigest()[:40]
@@ -124,12 +125,17 @@ def _crc32(shape: list[int], content: bytes | bytearray) -> int:
 
 
 def _state(path: Path) -> list[int] | None:
-    """Size and time of change; None where there is no file, which the decoder will say better."""
+    """What tells that a file is the one it was; None where there is none, which the decoder will say better.
+
+    `cp -p` and `rsync -t` give another content the old time of change, and it may have the old size: so also when the
+    entry in the file system was last touched (ctime), which nobody can set, and which file it is (inode). That a chmod
+    touches it too, and the video is decoded again, does no harm.
+    """
     try:
         found = path.stat()
     except OSError:
         return None
-    return [found.st_size, found.st_mtime_ns]
+    return [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]
 
 
 def _name(path: Path) -> str:

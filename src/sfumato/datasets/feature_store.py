@@ -2,7 +2,7 @@
 
 A video is S clips in time order; each has a row of `per_clip` vectors: the clip's own, then those of static clips, single
 frames of it that stand still. Rows are added one by one and never changed, so that an interrupted extraction goes on with the
-next clip.
+next clip. Every row that is taken over has a checksum, and so has every video.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from sfumato.writing import to_json, write_whole
 VERSION = 1
 MANIFEST, INDEX = "manifest.json", "index.jsonl"
 BYTES = 4  # of a float32
+ANEW = "extract the features into another folder"
 
 
 @dataclass(frozen=True)
@@ -62,17 +63,22 @@ class StoredVideo:
 
 
 class FeatureWriter:
-    """Adds videos to a folder, new or begun; one that was begun must be of the same encoder, cut the same way."""
+    """Adds videos to a folder, new or begun; one that was begun must be of the same encoder, cut the same way.
+
+    done: the videos that are there as they were stored. One whose file is missing or damaged is not, and is stored again; to
+    know that, all files are read once.
+    """
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self.folder, self.manifest = folder, manifest
         path = folder / MANIFEST
         if path.exists():
-            _same(path, read_manifest(path), manifest)
+            self.manifest = read_manifest(path)
+            _require_same(folder, self.manifest, manifest)
         else:
             folder.mkdir(parents=True, exist_ok=True)
             write_whole(path, to_json({"version": VERSION, **asdict(manifest)}, indent=1))
-        self.done = {video.name: video for video in _read_index(folder / INDEX)}
+        self.done = {video.name: video for video in _read_index(folder / INDEX) if _is_sound(folder, video)}
 
     @contextmanager
     def video(self, name: str) -> Iterator[VideoRows]:
@@ -85,14 +91,13 @@ class FeatureWriter:
             raise SfumatoError(f"'{name}' is stored already", "leave it out")
         digest = hashlib.sha256(name.encode()).hexdigest()[:16]
         part, whole = self.folder / f"{digest}.part", self.folder / f"{digest}.f32"
-        if whole.exists():  # cut off between the file and its line in the index
+        if whole.exists():  # cut off between the file and its line in the index, or damaged
             whole.replace(part)
         rows = VideoRows(part, self.manifest)
         yield rows
         if not rows.clips:
             raise SfumatoError(f"'{name}' gave no clip", "leave it out")
-        content = rows.path.read_bytes()
-        video = StoredVideo(name, whole.name, rows.clips, tuple(rows.starts), hashlib.sha256(content).hexdigest())
+        video = StoredVideo(name, whole.name, rows.clips, tuple(rows.starts), rows.sha256())
         rows.path.replace(whole)
         with (self.folder / INDEX).open("ab") as index:
             index.write(to_json(asdict(video)))
@@ -101,22 +106,49 @@ class FeatureWriter:
 
 
 class VideoRows:
-    """The rows of a video that is being stored."""
+    """The rows of a video that is being stored. Beside them stands a line for each: its first frame, and a checksum of both."""
 
     def __init__(self, path: Path, manifest: Manifest) -> None:
         self.path, self.manifest = path, manifest
         self.starts_path = path.with_suffix(".starts")
-        row = manifest.per_clip * manifest.width * BYTES
-        stored = path.stat().st_size // row if path.exists() else 0
-        self.starts = (
-            [int(s) for s in self.starts_path.read_text().split()][:stored] if self.starts_path.exists() else []
-        )
-        # Whichever of the two files got further is cut back: a row counts when both have it.
-        self.clips = len(self.starts)
-        if path.exists():
-            with path.open("r+b") as file:
-                file.truncate(self.clips * row)
-        self.starts_path.write_text("".join(f"{start}\n" for start in self.starts))
+        self.starts: list[int] = []
+        # Of what was meant to be written: what the disk makes of it is held against that.
+        self._digest = hashlib.sha256()
+        lines = []
+        for line, row in self._kept():
+            lines.append(line)
+            self._count(int(line.split()[0]), row)
+        with path.open("ab") as file:
+            file.truncate(self.clips * self._row_bytes())
+        write_whole(self.starts_path, b"".join(line + b"\n" for line in lines))
+
+    @property
+    def clips(self) -> int:
+        """How many are stored."""
+        return len(self.starts)
+
+    def sha256(self) -> str:
+        """Of all rows so far."""
+        return self._digest.hexdigest()
+
+    def _row_bytes(self) -> int:
+        return self.manifest.per_clip * self.manifest.width * BYTES
+
+    def _kept(self) -> Iterator[tuple[bytes, bytes]]:
+        """Lines and rows up to the first that was cut off or damaged in either file: all after it are done again."""
+        if not (self.path.exists() and self.starts_path.exists()):
+            return
+        content, size = self.path.read_bytes(), self._row_bytes()
+        for number, line in enumerate(self.starts_path.read_bytes().splitlines()):
+            row = content[number * size : (number + 1) * size]
+            start = line.split(b" ")[0]
+            if len(row) < size or not start.isdigit() or line != _line(int(start), row):
+                return
+            yield line, row
+
+    def _count(self, start: int, row: bytes) -> None:
+        self.starts.append(start)
+        self._digest.update(row)
 
     def add(self, start: int, row: Tensor) -> None:
         """The next clip, (per_clip, D), whose first frame is number `start`."""
@@ -127,12 +159,12 @@ class VideoRows:
             raise SfumatoError(
                 f"the features of the clip at frame {start} are not finite", "check the encoder's weights"
             )
+        content = row.detach().cpu().float().contiguous().numpy().tobytes()
         with self.path.open("ab") as file:
-            file.write(row.detach().cpu().float().contiguous().numpy().tobytes())
-        with self.starts_path.open("a") as file:
-            file.write(f"{start}\n")
-        self.starts.append(start)
-        self.clips += 1
+            file.write(content)
+        with self.starts_path.open("ab") as file:
+            file.write(_line(start, content) + b"\n")
+        self._count(start, content)
 
 
 class FeatureStore:
@@ -158,24 +190,10 @@ class FeatureStore:
         video, shape = self.videos[number], (-1, self.manifest.per_clip, self.manifest.width)
         path = self.folder / video.file
         if number not in self._checked:
-            self._check(path, video)
+            _check(self.folder, video)
             self._checked.add(number)
         values: NDArray[np.float32] = np.memmap(path, np.float32, "c").reshape(shape)
         return torch.from_numpy(values)
-
-    def _check(self, path: Path, video: StoredVideo) -> None:
-        if path.parent != self.folder or not path.is_file():
-            raise SfumatoError(
-                f"the features of '{video.name}' are missing", f"extract them again into '{self.folder}'"
-            )
-        content = path.read_bytes()
-        if hashlib.sha256(content).hexdigest() != video.sha256:
-            raise SfumatoError(
-                f"the features of '{video.name}' are damaged ('{path}' has another checksum)",
-                "delete it and extract again",
-            )
-        if not np.isfinite(np.frombuffer(content, np.float32)).all():
-            raise SfumatoError(f"the features of '{video.name}' are not finite", "extract them again")
 
 
 def read_manifest(path: Path) -> Manifest:
@@ -187,31 +205,62 @@ def read_manifest(path: Path) -> Manifest:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content.pop("version") != VERSION:
-            raise SfumatoError(f"'{path}' is of another version", "extract the features again")
+            raise SfumatoError(f"'{path}' is of another version", ANEW)
         return Manifest(**{**content, "clip": tuple(content["clip"])})
     except OSError as error:
         raise SfumatoError(f"cannot read '{path}'", "name a folder that `sfumato features extract` made") from error
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise SfumatoError(f"'{path}' is no manifest of features", "extract the features again") from error
+        raise SfumatoError(f"'{path}' is no manifest of features", ANEW) from error
 
 
-def _same(path: Path, old: Manifest, new: Manifest) -> None:
+def _require_same(folder: Path, old: Manifest, new: Manifest) -> None:
+    """Refuse features made otherwise; the same weights may have come by another name."""
     before, now = asdict(old), asdict(new)
+    if old.weights_sha256 and old.weights_sha256 == new.weights_sha256:
+        del now["encoder"]
     for key, value in now.items():
         if before[key] != value:
             raise SfumatoError(
-                f"'{path.parent}' holds features with {key} = {before[key]}, not {value}", "choose another folder"
+                f"'{folder}' holds features with {key} = {before[key]}, not {value}", "choose another folder"
             )
 
 
+def _line(start: int, row: bytes) -> bytes:
+    """What is written down about a row: its first frame, and a checksum of that and the row."""
+    return b"%d %s" % (start, hashlib.sha256(b"%d " % start + row).hexdigest().encode())
+
+
+def _check(folder: Path, video: StoredVideo) -> None:
+    """Refuse a video by name whose file is not as it was stored."""
+    path, next_step = folder / video.file, f"extract them again into '{folder}'"
+    if path.parent != folder or not path.is_file():
+        raise SfumatoError(f"the features of '{video.name}' are missing", next_step)
+    content = path.read_bytes()
+    if hashlib.sha256(content).hexdigest() != video.sha256:
+        raise SfumatoError(f"the features of '{video.name}' are damaged ('{path}' has another checksum)", next_step)
+    if not np.isfinite(np.frombuffer(content, np.float32)).all():
+        raise SfumatoError(f"the features of '{video.name}' are not finite", next_step)
+
+
+def _is_sound(folder: Path, video: StoredVideo) -> bool:
+    try:
+        _check(folder, video)
+    except SfumatoError:
+        return False
+    return True
+
+
 def _read_index(path: Path) -> list[StoredVideo]:
-    """Whole lines; a last one without its end was cut off while it was written, and its video is stored again."""
+    """Whole lines; a last one without its end was cut off while it was written, and its video is stored again.
+
+    Of a video that was stored again the last line counts, in the place of the first: mended features are the same features.
+    """
     if not path.exists():
         return []
     *lines, rest = path.read_bytes().split(b"\n")
     if rest:
         write_whole(path, b"".join(line + b"\n" for line in lines))
-    return [_read_line(path, line) for line in lines]
+    return list({video.name: video for video in (_read_line(path, line) for line in lines)}.values())
 
 
 def _read_line(path: Path, line: bytes) -> StoredVideo:
@@ -219,4 +268,4 @@ def _read_line(path: Path, line: bytes) -> StoredVideo:
         content: Mapping[str, Any] = json.loads(line)
         return StoredVideo(**{**content, "starts": tuple(content["starts"])})
     except (ValueError, TypeError, KeyError) as error:
-        raise SfumatoError(f"'{path}' is damaged", "extract the features again") from error
+        raise SfumatoError(f"'{path}' is damaged", "delete it and extract the features again") from error

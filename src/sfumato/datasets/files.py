@@ -139,6 +139,9 @@ class FileDataset(VideoDataset):
     from_videos = True
     mirror_safe = False  # nobody knows what left and right mean in somebody's own videos
     split_advice = "mark some rows '{part}' in the column split_{by}"
+    least: int | None = (
+        None  # frames; shorter videos are left out, longer ones start again where a clip is longer still
+    )
 
     def __init__(
         self, name: str, rows: Sequence[Row], attributes: Sequence[str], sampling: Sampling, *, strict: bool,
@@ -191,6 +194,9 @@ class FileDataset(VideoDataset):
         return None
 
     def _too_short(self, row: Row) -> SfumatoError | None:
+        if self.least:  # a short video starts again from its beginning, unless it is shorter than that
+            few = f"'{row.path.name}' has {row.frames} frames, fewer than least={self.least}"
+            return SfumatoError(few) if row.frames < self.least else None
         needed = (self.sampling.frames - 1) * (self.sampling.skip or 1) + 1
         if row.frames >= needed:
             return None

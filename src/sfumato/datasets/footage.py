@@ -20,7 +20,14 @@ from torch import Tensor
 from sfumato.datasets.base import Clips, Part, Progress, SplitBy
 from sfumato.datasets.clip_cache import read_clip
 from sfumato.datasets.files import FileDataset, Row, Sampling
-from sfumato.datasets.manifest import _SPLIT_COLUMNS, _attribute_columns, _free_columns, _read
+from sfumato.datasets.manifest import (
+    _SPLIT_COLUMNS,
+    _attribute_columns,
+    _free_columns,
+    _read,
+    parse_options,
+    sampling_of,
+)
 from sfumato.errors import SfumatoError
 from sfumato.video import find_videos, read_frames
 
@@ -38,10 +45,10 @@ def footage_files(folder: Path) -> list[Path]:
     [PosixPath('camera-3/monday.mp4'), …]
     """
     if not folder.is_dir():
-        raise SfumatoError(f"there is no folder '{folder}'", "give the folder of the recordings by --footage")
+        raise SfumatoError(f"there is no folder '{folder}'", "give the folder of the recordings")
     files = find_videos(folder)
     if not files:
-        raise SfumatoError(f"no video in '{folder}'", "give the folder of the recordings by --footage")
+        raise SfumatoError(f"no video in '{folder}'", "give the folder of the recordings")
     return files
 
 
@@ -117,12 +124,13 @@ class Recordings(FileDataset):
     from_videos = False  # of a recording's frames each piece has some
 
     def __init__(
-        self, root: Path, files: Sequence[Path], sampling: Sampling, groups: Mapping[Path, str] | None = None
-    ) -> None:
+        self, root: Path, files: Sequence[Path], sampling: Sampling, groups: Mapping[Path, str] | None = None, *,
+        name: str = "", strict: bool = False,
+    ) -> None:  # fmt: skip
         rows = [Row(file, _inside(file, root), "") for file in files]
         for row in rows:
             row.person = (groups or {}).get(row.path.resolve(), "") or row.where
-        super().__init__(f"the footage in {root}", rows, [], sampling, strict=False, problems=[])
+        super().__init__(name or f"the footage in {root}", rows, [], sampling, strict=strict, problems=[])
 
     def _needed(self) -> int:
         return (self.sampling.frames - 1) * (self.sampling.skip or 1) + 1
@@ -209,6 +217,17 @@ class Recordings(FileDataset):
                 row.start = row.start * count // promised
                 row.frames = end - row.start
             return read()
+
+
+def open_footage(source: str, *, strict: bool = False) -> Recordings:
+    """`footage:PATH?frames=8&size=64`: the recordings of a folder, of which nobody has said anything.
+
+    >>> open_footage("camera-3?frames=16&size=112").actions  # doctest: +SKIP
+    ()
+    """
+    path, options = parse_options(source, ("frames", "size", "skip"))
+    root = Path(path)
+    return Recordings(root, footage_files(root), sampling_of(options), name=f"footage:{source}", strict=strict)
 
 
 class LabelledFootage(FileDataset):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sfumato.datasets.base import Part, Progress
 from sfumato.datasets.files import Row, tagged_actions
-from sfumato.datasets.listed import Annotations, ListedDataset
+from sfumato.datasets.listed import Annotations, ListedDataset, Media
 from sfumato.errors import SfumatoError
 
 
@@ -34,13 +34,16 @@ class Count:
 class Inspection:
     """What was found. missing, unreadable, outside: a line each; extra: files that no label file names.
 
-    straddling: groups and persons on both sides of the split; straddling_published: how many of them the publishers left.
+    whole: how many files there should be, of a set whose names are known without a list.
+    straddling: groups, files without one, and persons on both sides of the split; straddling_published: how many of them
+    the publishers left.
     balance: usable clips by part and action.
     """
 
     data: str
     counts: list[Count] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
+    whole: int | None = None
     unreadable: list[str] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
     extra: list[str] = field(default_factory=list)
@@ -57,7 +60,7 @@ class Inspection:
 
 
 def inspect_copy(dataset: type[ListedDataset], source: str, progress: Progress | None = None) -> Inspection:
-    """Look at every file of a copy: its header, its length, its first frame.
+    """Look at every file of a copy: its header, its length, its first frame; of folders of pictures, at every picture.
 
     >>> inspect_copy(UCF101Dataset, "data/ucf101").missing  # doctest: +SKIP
     ['testlist01.txt line 7: there is no file ApplyEyeMakeup/v_ApplyEyeMakeup_g02_c03.avi']
@@ -76,23 +79,41 @@ def inspect_copy(dataset: type[ListedDataset], source: str, progress: Progress |
             there.append(row)
     usable = _readable(dataset, there, found, progress)
     media = place.media
+    if names := dataset.every_name():
+        found.whole = len(names)
+        found.missing += [f"there is no file '{name}'" for name in _absent(dataset, told.rows, media)]
     found.outside += [f"'{path.relative_to(place.root)}' leads out of the data root" for path in media.outside]
     unclaimed = [path for path in media.files.values() if path not in claimed]
     found.extra = sorted(str(path.relative_to(place.root)) for path in (*unclaimed, *media.twice))
     found.counts = [
         Count(what, number, _count(what, told.rows), _count(what, usable)) for what, number in told.published.items()
     ]
-    found.straddling, found.balance = straddling(told.rows), _balance(told, usable)
+    found.straddling, found.balance = straddling(told.rows, place.root), _balance(told, usable)
     return found
 
 
-def straddling(rows: Sequence[Row]) -> list[str]:
-    """The groups and the persons of which there are rows in test and in train or val, by the split that keeps people apart."""
+def _absent(dataset: type[ListedDataset], rows: Sequence[Row], media: Media) -> list[str]:
+    """The names that no row has; a file that leads out of the root is there, and is told of as such."""
+    there, away = {dataset.name_of(row) for row in rows}, {path.stem for path in media.outside}
+    return [name for name in dataset.every_name() if name not in there and Path(name).stem not in away]
+
+
+def straddling(rows: Sequence[Row], root: Path = Path()) -> list[str]:
+    """The groups and the persons of which there are rows in test and in train or val, by the split that keeps people apart.
+
+    A file of which no group is known is a group of its own; it is named from `root` on.
+
+    >>> rows = [Row(Path("a.mp4"), f"line {n}", "wave", split={"person": part}) for n, part in enumerate(("train", "test"))]
+    >>> straddling(rows)
+    ['file a.mp4']
+    """
     sides: dict[str, set[bool]] = defaultdict(set)
     for row in rows:
-        for kind, name in (("group", row.group), ("person", row.person)):
-            if name and row.split["person"]:
-                sides[f"{kind} {name}"].add(row.split["person"] == "test")
+        if row.split["person"]:
+            file = row.path.relative_to(root) if row.path.is_relative_to(root) else row.path
+            source = f"group {row.group}" if row.group else f"file {file}"
+            for name in (source, f"person {row.person}") if row.person else (source,):
+                sides[name].add(row.split["person"] == "test")
     return sorted(name for name, side in sides.items() if len(side) == 2)
 
 
@@ -101,7 +122,7 @@ def _readable(
 ) -> list[Row]:
     def wrong_with(row: Row) -> str:
         try:
-            dataset.look_into(row)
+            dataset.look_through(row)
         except SfumatoError as error:
             return error.what
         return ""

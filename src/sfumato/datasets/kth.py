@@ -7,13 +7,15 @@ By person: the official parts (16 people to train and to select with, nine to te
 from __future__ import annotations
 
 import re
+from itertools import product
 from pathlib import Path
 
 from sfumato.datasets.files import Row
 from sfumato.datasets.listed import Annotations, ListedDataset, Place
 
 ACTIONS = ("boxing", "handclapping", "handwaving", "jogging", "running", "walking")
-# Person 13's third video of clapping was never published.
+PEOPLE, SCENARIOS = range(1, 26), (1, 2, 3, 4)
+NEVER_PUBLISHED = "person13_handclapping_d3_uncomp.avi"
 PUBLISHED = {"videos": 599, "train": 191, "val": 192, "test": 216, "actions": 6, "persons": 25}
 _NAME = re.compile(r"person(\d\d)_([a-z]+)_d([1-4])(_uncomp)?")
 _TRAIN, _VAL = (11, 12, 13, 14, 15, 16, 17, 18), (19, 20, 21, 23, 24, 25, 1, 4)
@@ -34,6 +36,21 @@ class KTHDataset(ListedDataset):
     def annotations(cls, place: Place) -> Annotations:
         rows = [row for path in place.media.files.values() if (row := row_of(path.relative_to(place.root)))]
         return Annotations(rows, ACTIONS, published=PUBLISHED)
+
+    @classmethod
+    def every_name(cls) -> list[str]:
+        """The names of all videos, which only a check asks for: some people or some actions are a data set as well.
+
+        >>> len(KTHDataset.every_name()), KTHDataset.every_name()[-1]
+        (599, 'person25_walking_d4_uncomp.avi')
+        """
+        every = [f"person{p:02d}_{action}_d{s}_uncomp.avi" for p, action, s in product(PEOPLE, ACTIONS, SCENARIOS)]
+        return [name for name in every if name != NEVER_PUBLISHED]
+
+    @classmethod
+    def name_of(cls, row: Row) -> str:
+        """The name that the video of a row was published under."""
+        return f"{row.path.stem.removesuffix('_uncomp')}_uncomp.avi"
 
 
 def row_of(path: Path) -> Row | None:

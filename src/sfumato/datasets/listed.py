@@ -151,6 +151,7 @@ class ListedDataset(FileDataset):
 
     def __init__(self, source: str, *, strict: bool = False) -> None:
         self.place = self.at(source)
+        # The papers start a short video again from its beginning, so that all of them count, unless somebody asks.
         self.least = whole_number({"least": "1"} | self.place.options, "least")
         self.told = self.annotations(self.place)
         linked = [path for path in self.place.media.outside if path.is_dir()]
@@ -201,16 +202,25 @@ class ListedDataset(FileDataset):
         return {spec.name: spec for spec in self.told.attributes}
 
     @classmethod
+    def every_name(cls) -> Sequence[str]:
+        """The names of all published files, of a set that has no list of them but names them by a rule; else none."""
+        return ()
+
+    @classmethod
+    def name_of(cls, row: Row) -> str:
+        """Which of `every_name` a row has."""
+        return row.path.name
+
+    @classmethod
+    def look_through(cls, row: Row) -> None:
+        """As `look_into`, for who checks a copy: at every file, where a row has many."""
+        cls.look_into(row)
+
+    @classmethod
     def look_into(cls, row: Row) -> None:
         if cut_short(row.path):
             raise SfumatoError(f"'{row.path.name}' is cut short", "copy it again")
         super().look_into(row)
-
-    def _too_short(self, row: Row) -> SfumatoError | None:
-        # The papers start a short video again from its beginning, so that all of them count, unless somebody asks.
-        if row.frames >= self.least:
-            return None
-        return SfumatoError(f"'{row.path.name}' has {row.frames} frames, fewer than least={self.least}")
 
     def _values(self, row: Row) -> object:
         # Of thousands of tags a video has a few; which ones are asked about is in the whole fingerprint.

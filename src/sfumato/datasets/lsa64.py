@@ -7,6 +7,7 @@ to train, 4 to select, 5 to test. Left and right mean something here, so clips a
 from __future__ import annotations
 
 import re
+from itertools import product
 from pathlib import Path
 
 from sfumato.datasets.files import Row
@@ -20,6 +21,7 @@ SIGNS = (
     "yogurt", "accept", "thanks", "shut down", "appear", "to land", "catch", "help", "dance", "bathe", "buy", "copy",
     "run", "realize", "give", "find",
 )  # fmt: skip
+PEOPLE = 10
 _NAME = re.compile(r"(\d{3})_(\d{3})_(\d{3})")
 _VAL, _TEST = (9, 10), (4, 8)
 _BY_REPETITION = {1: "train", 2: "train", 3: "train", 4: "val", 5: "test"}
@@ -40,7 +42,22 @@ class LSA64Dataset(ListedDataset):
     @classmethod
     def annotations(cls, place: Place) -> Annotations:
         rows = [row for path in place.media.files.values() if (row := row_of(path.relative_to(place.root)))]
-        return Annotations(rows, SIGNS, published={"videos": 3200, "actions": 64, "persons": 10})
+        return Annotations(rows, SIGNS, published={"videos": 3200, "actions": 64, "persons": PEOPLE})
+
+    @classmethod
+    def every_name(cls) -> list[str]:
+        """The names of all videos, which only a check asks for: some signs or some people are a data set as well.
+
+        >>> len(LSA64Dataset.every_name()), LSA64Dataset.every_name()[-1]
+        (3200, '064_010_005.mp4')
+        """
+        numbers = product(range(1, len(SIGNS) + 1), range(1, PEOPLE + 1), _BY_REPETITION)
+        return [f"{sign:03d}_{person:03d}_{repetition:03d}.mp4" for sign, person, repetition in numbers]
+
+    @classmethod
+    def name_of(cls, row: Row) -> str:
+        """The name that the video of a row was published under."""
+        return f"{row.path.stem}.mp4"
 
 
 def row_of(path: Path) -> Row | None:

@@ -3,7 +3,8 @@
 `path` and `action` are needed; `person`, `recording` (the same for clips cut from one), `split_person` and `split_clip` (or
 `split_repetition`, `split`) are used where they are there. Every other column with 2 to 20 values is a private attribute,
 unless it only describes the file; who asks about an attribute by name (`about`) finds every other column.
-Options follow a question mark: `manifest:index.csv?action=sign&attributes=long_hair,facial_hair&frames=16&size=112&skip=2`.
+Options follow a question mark: `manifest:index.csv?action=sign&attributes=long_hair,facial_hair&frames=16&size=112&skip=2`. With
+`least=1` a video that is shorter than a clip starts again from its beginning; otherwise it is left out.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _DESCRIBES_THE_FILE = {
     "caption",
 }
 _MOST_VALUES = 20
-_OPTIONS = ("path", "action", "person", "attributes", "frames", "size", "skip")
+_OPTIONS = ("path", "action", "person", "attributes", "frames", "size", "skip", "least")
 
 
 def parse_options(text: str, known: tuple[str, ...] = _OPTIONS) -> tuple[str, dict[str, str]]:
@@ -76,6 +77,7 @@ class ManifestDataset(FileDataset):
     def __init__(self, source: str, *, strict: bool = False) -> None:
         path, options = parse_options(source)
         self.table = Path(path)
+        self.least = whole_number(options, "least") if "least" in options else None
         header, lines = _read(self.table)
         names = {what: options.get(what, what) for what in ("path", "action", "person")}
         for what in ("path", "action"):

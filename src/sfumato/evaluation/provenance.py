@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
 import subprocess
-from functools import lru_cache
 from pathlib import Path
 
 import torch
 
 from sfumato import __version__
+from sfumato.writing import source_digest
 
 _PACKAGE = Path(__file__).parents[1]
 
@@ -21,13 +20,9 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version(), "sfumato": __version__, "torch": torch.__version__}
 
 
-@lru_cache
 def code_digest() -> str:
-    """SHA-256 over the package's own source: what was computed by other code is not what this code would compute."""
-    found = hashlib.sha256()
-    for file in sorted(_PACKAGE.rglob("*.py")):
-        found.update(file.relative_to(_PACKAGE).as_posix().encode() + b"\0" + file.read_bytes())
-    return found.hexdigest()
+    """SHA-256 over all of the package's own source: what was computed by other code is not what this code would compute."""
+    return source_digest("**/*.py")
 
 
 def commit() -> str:

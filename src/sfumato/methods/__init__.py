@@ -16,12 +16,15 @@ class Method:
     """A config and a training that takes it: `train(config, stage)` leaves f_A in the stage's run folder.
 
     on_features: f_A anonymizes features, and the stage is a `FeatureStage`, with data by name, instead of banks of clips.
+    needs_labels: without, no label of the data is ever read. check(config): raises what is wrong before any clip is loaded.
     """
 
     name: str
     config: type[Any]
     train: Callable[[Any, Any], dict[str, Any]]
     on_features: bool = False
+    needs_labels: bool = True
+    check: Callable[[Any], object] = lambda config: None
 
 
 def _spact() -> Method:
@@ -61,9 +64,10 @@ def _stprivacy() -> Method:
 
 def _laf() -> Method:
     from sfumato.methods.laf.config import LaFConfig
+    from sfumato.methods.laf.teacher import load_teacher
     from sfumato.methods.laf.train import train
 
-    return Method("laf", LaFConfig, train)
+    return Method("laf", LaFConfig, train, needs_labels=False, check=lambda config: load_teacher(config.vlm))
 
 
 def _splavu() -> Method:

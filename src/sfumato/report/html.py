@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from sfumato.errors import SfumatoError
+from sfumato.errors import SfumatoError, counted
 from sfumato.evaluation.metrics import leakage_removed, nhv, utility_kept
 from sfumato.evaluation.result import AttackResult, Leakage, Line, Result
 from sfumato.report import table
@@ -80,7 +80,9 @@ def _page(result: Result, strips: Sequence[Strip], title: str) -> str:
         leakage=table.leakage_text, worst=table.worst_proven, shown=table.shown_leakage, verdict=table.verdict,
         unproven=table.unproven,
     )  # fmt: skip
-    environment.globals.update(interval=table.interval, find_target=table.find_target, finite=math.isfinite)
+    environment.globals.update(
+        interval=table.interval, find_target=table.find_target, finite=math.isfinite, counted=counted
+    )
     template = environment.from_string(
         resources.files("sfumato.report").joinpath("page.html").read_text(encoding="utf-8")
     )
@@ -199,14 +201,14 @@ def _point(line: Line) -> Point | None:
     return Point(table.shown_name(line.anonymizer), (x, x_low, x_high), (y, y_low, y_high))
 
 
-def _attributes(result: Result) -> list[tuple[str, list[AttackResult]]]:
-    """Per anonymizer the attackers that were strongest on some attribute, as (anonymizer, attackers)."""
+def _attributes(result: Result) -> list[tuple[str, list[AttackResult], str]]:
+    """Per anonymizer the attackers that were strongest on some attribute, as (anonymizer, attackers, their gain)."""
     found = []
     for line in result.lines:
         best = {attacker for s in line.strongest if s.target == "attributes" for attacker in s.attackers}
         attacks = [attack for attack in line.attacks if attack.attributes and attack.attacker in best]
         if attacks:
-            found.append((line.anonymizer, attacks))
+            found.append((line.anonymizer, attacks, table.gain_text(result, line)))
     return found
 
 

@@ -14,6 +14,7 @@ from sfumato.claims.bench import Plan, Row, Trial, about, same
 from sfumato.claims.results import name_of
 from sfumato.claims.verdict import Evidence, Interval, interval_of
 from sfumato.datasets import reads_files
+from sfumato.errors import counted
 from sfumato.evaluation.metrics import leakage_removed, nhv, pareto_front, utility_kept
 from sfumato.evaluation.result import Leakage, Score
 from sfumato.report import table
@@ -218,8 +219,8 @@ def notes(board: Board) -> list[str]:
     """Where the numbers of a board come from, and what is not in it."""
     seeds = ", ".join(map(str, board.seeds))
     found = [
-        f"Judged on {' and '.join(board.hardware)} by {board.models} models, {board.epochs} epochs each; seeds {seeds}; "
-        f"commit {', '.join(board.commits)}.",
+        f"Judged on {' and '.join(board.hardware)} by {board.models} models, {counted(board.epochs, 'epoch')} each; "
+        f"seeds {seeds}; commit {', '.join(board.commits)}.",
     ]
     if board.speeds:
         clip = "×".join(map(str, CLIP))

@@ -10,11 +10,12 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from sfumato.errors import SfumatoError
+from sfumato.errors import SfumatoError, counted
 from sfumato.evaluation.metrics import REFERENCE
 from sfumato.evaluation.result import Leakage, Line, Result, Strongest
 
 RAW = "identity"
+ZERO_SHOT = "zero-shot"
 NOTHING = "–"
 NAME_WIDTH = 16
 
@@ -148,6 +149,28 @@ def verdict(line: Line) -> str:
     return line.headline.verdict
 
 
+def gain_text(result: Result, line: Line) -> str:
+    """LaF-Privacy's Table 8 in a line, for the protocol that is its own: of other protocols, and where it is not known, "".
+
+    Of several attackers that were strongest on some attribute it is the best on validation.
+
+    >>> gain_text(result, line)
+    'what frame reads beyond random guesses, in points of F1 and AP: face +3.1 and +1.0, skin −0.4 and 0.0'
+    """
+    best = {attacker for s in line.strongest if s.target == "attributes" for attacker in s.attackers}
+    attacks = [a for a in line.attacks if a.attacker in best and any(math.isfinite(x.ap_gain) for x in a.attributes)]
+    if result.protocol != ZERO_SHOT or not attacks:
+        return ""
+    attack = max(attacks, key=lambda a: a.validation)
+    gains = ", ".join(f"{a.name} {_signed(a.f1_gain)} and {_signed(a.ap_gain)}" for a in attack.attributes)
+    return f"what {attack.attacker} reads beyond random guesses, in points of F1 and AP: {gains}"
+
+
+def _signed(value: float) -> str:
+    text = percent(value)
+    return text if text in ("0.0", NOTHING) or text.startswith("−") else f"+{text}"
+
+
 def render_table(result: Result) -> Table:
     """The command's table: chance first, then one row per anonymizer. Readable from 100 columns of width on.
 
@@ -191,18 +214,21 @@ def _folded(anonymizer: str) -> str:
 
 
 def _caption(result: Result) -> Text:
-    seeds = f"{len(result.seeds)} seed{'s' if len(result.seeds) != 1 else ''}"
     effort = "" if result.effort == "standard" else f" · {result.effort} effort"
     about = (
-        f"{result.data} · protocol {result.protocol} · {result.test_clips} test clips of {result.test_persons} persons"
-        f" · {seeds} · {result.epochs} epochs{effort} · {result.hardware}"
+        f"{result.data} · protocol {result.protocol} · {counted(result.test_clips, 'test clip')} of "
+        f"{counted(result.test_persons, 'person')} · {counted(len(result.seeds), 'seed')} · "
+        f"{counted(result.epochs, 'epoch')}{effort} · {result.hardware}"
     )
     reading = f"Percent [95% interval], the strongest attacker of each target. NHV from reference point {reference()}."
     weak = sorted({target for line in result.lines for target in unproven(line)})
     doubt = (
         [f"Inconclusive: the {' and the '.join(weak)} attacker did not reach its floor on raw video."] if weak else []
     )
-    return Text("\n".join([about, reading, *doubt, *(f"Note: {note}" for note in result.notes)]), style="dim")
+    gains = [f"{shown_name(line.anonymizer)}: {text}" for line in result.lines if (text := gain_text(result, line))]
+    return Text(
+        "\n".join([about, reading, *doubt, *(f"Note: {note}" for note in (*result.notes, *gains))]), style="dim"
+    )
 
 
 def reference() -> str:

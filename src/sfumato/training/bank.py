@@ -67,13 +67,14 @@ def _numbered(persons: Tensor, people: Tensor) -> Tensor:
     return torch.where(people[place] == persons, place, -1)
 
 
-def watched_indices(dataset: VideoDataset, by: SplitBy, limit: int) -> Tensor:
+def watched_indices(dataset: VideoDataset, by: SplitBy, limit: int, *, labels: bool = True) -> Tensor:
     """Up to `limit` validation clips to watch a training by, spread over the part.
 
-    By "person": of new people, for the action. By "clip": of people who were trained on, for f_B, which may know them.
+    By "person": of new people, for the action. By "clip": of people who were trained on, for f_B, which may know them;
+    without labels nobody knows who is who.
     """
     indices = dataset.split("val", by)
-    if by == "clip":
+    if by == "clip" and labels:
         known, people = trained_people(dataset), dataset.labels(indices).person
         indices = indices[torch.isin(people, known) | (people < 0)]
         if not len(indices):
@@ -102,22 +103,32 @@ def require_same_length(first: Bank, second: Bank) -> None:
 
 
 def load_bank(
-    dataset: VideoDataset, indices: Tensor, *, device: torch.device, progress: Progress | None = None
+    dataset: VideoDataset,
+    indices: Tensor,
+    *,
+    device: torch.device,
+    labels: bool = True,
+    progress: Progress | None = None,
 ) -> Bank:
-    """Those clips on the device.
+    """Those clips on the device, with their labels; or without, and then nobody looks at any.
 
     >>> load_bank(data, training_indices(data), device=torch.device("cpu")).pixels.shape  # of theatre:small
     torch.Size([1200, 8, 3, 64, 64])
     """
     pixels = dataset.clips(indices, device=device, progress=progress).pixels[:, 0]
-    labels = dataset.labels(indices)
-    answers, heads = labels.attributes, tuple(len(attribute.values) for attribute in dataset.attributes)
+    if not labels:
+        unknown = torch.full((len(indices), 1), -1, device=device)
+        return Bank(
+            dataset.name, pixels, dataset.times(indices), unknown[:, 0], unknown[:, :0], (), dataset.mirror_safe
+        )
+    known = dataset.labels(indices)
+    answers, heads = known.attributes, tuple(len(attribute.values) for attribute in dataset.attributes)
     people = trained_people(dataset)
     if len(people) > 1:  # with one person there is no question who it is
-        who = _numbered(labels.person, people)
+        who = _numbered(known.person, people)
         answers, heads = torch.cat([answers, who[:, None]], 1), (*heads, len(people))
     return Bank(
         dataset.name, pixels, dataset.times(indices),
-        (labels.action if labels.actions is None else labels.actions).to(device), answers.to(device), heads,
+        (known.action if known.actions is None else known.actions).to(device), answers.to(device), heads,
         dataset.mirror_safe, len(people) > 1,
     )  # fmt: skip

@@ -36,7 +36,7 @@ def extract(
     encoder: Encoder, source: Source, writer: FeatureWriter, *, device: torch.device, batch: int = 8,
     progress: Callable[[str, int], None] = lambda video, clips: None,
 ) -> int:  # fmt: skip
-    """Every video that is not in the store yet, clip after clip; how many were added.
+    """Every video that is not in the store yet, or not whole any more, clip after clip; how many were added.
 
     A video that was cut off goes on after its last stored clip. progress: after every batch, the video and its clips so far.
     """
@@ -80,9 +80,11 @@ def static_frames(frames: int, count: int) -> list[int]:
     return [round(i * (frames - 1) / (count - 1)) for i in range(count)]
 
 
-def clips_of_file(path: Path, length: int, step: int) -> Iterator[Clip]:
-    """All clips of a video file that do not overlap; the last one is filled up with the last frame."""
-    pictures = (torch.from_numpy(np.ascontiguousarray(frame)).permute(2, 0, 1) for frame in read_frames(path))
+def clips_of_file(path: Path, length: int, step: int, strict: bool = False) -> Iterator[Clip]:
+    """All clips of a video file that do not overlap; the last one is filled up with the last frame. Damage: as `read_frames`."""
+    pictures = (
+        torch.from_numpy(np.ascontiguousarray(frame)).permute(2, 0, 1) for frame in read_frames(path, strict=strict)
+    )
     return cut(pictures, length, step)
 
 
@@ -105,10 +107,10 @@ def cut(video: Iterable[Tensor], length: int, step: int) -> Iterator[Clip]:
         yield start, torch.stack([*frames, *[frames[-1]] * (length - len(frames))])
 
 
-def files(paths: Iterable[Path], manifest: Manifest) -> Source:
-    """Video files by their names."""
+def files(paths: Iterable[Path], manifest: Manifest, strict: bool = False) -> Source:
+    """Video files by their names; damage in one ends it (`strict`), or what can be read of it is taken."""
     for path in paths:
-        yield str(path), lambda path=path: clips_of_file(path, manifest.clip[0], manifest.frame_step)  # type: ignore[misc]
+        yield str(path), partial(clips_of_file, path, manifest.clip[0], manifest.frame_step, strict)
 
 
 def extract_items(
@@ -135,7 +137,8 @@ def extract_items(
         pixels = dataset.clips(torch.tensor(some), device=device).pixels[:, 0]
         for index, row in zip(some, encode(encoder, pixels, writer.manifest, device), strict=True):
             with writer.video(names[index]) as rows:
-                rows.add(0, row)
+                if not rows.clips:  # it may have been cut off after its only clip
+                    rows.add(0, row)
         progress(first + len(some), len(missing))
     return len(missing)
 

@@ -65,6 +65,7 @@ class FeatureStage:
     progress: Progress = field(default_factory=Progress)
     timing: Timing = field(default_factory=Timing)
     title: str = ""
+    strict: bool = False  # stop at the first bad row of somebody's own data
     loading: Loading = lambda done, total: None
     # Told how many videos a step takes, and how many there are: for counting epochs.
     counting: Callable[[int, int], None] = lambda batch, videos: None
@@ -100,7 +101,7 @@ class FeatureSet:
 
 
 class Stored:
-    """`features:DIR`, a store that `sfumato features extract` made.
+    """`features:DIR`, a store that `sfumato features extract` made; annotations are of all its videos, stored or yet to be.
 
     >>> Stored("features:my-features").annotations["theatre:small/0"].action  # doctest: +SKIP
     'sit down'
@@ -110,7 +111,7 @@ class Stored:
         self.name, folder = name, Path(name.removeprefix(FEATURES))
         self.store = FeatureStore(folder)
         told = read_annotations(folder)
-        self.annotations = {v.name: told.get(v.name, Annotation(v.name)) for v in self.store.videos}
+        self.annotations = {**{v.name: Annotation(v.name) for v in self.store.videos}, **told}
 
 
 class Videos(ABC):
@@ -136,8 +137,8 @@ class Filmed(Videos):
     1456
     """
 
-    def __init__(self, name: str) -> None:
-        self.name, self.dataset = name, open_dataset(name)
+    def __init__(self, name: str, *, strict: bool = False) -> None:
+        self.name, self.dataset = name, open_dataset(name, strict=strict)
         self.problems, self.frame_step = getattr(self.dataset, "problems", ()), self.dataset.frame_step or 1
         watched = [watched_indices(self.dataset, by, WATCHED) for by in get_args(SplitBy)]
         self.indices = torch.cat([training_indices(self.dataset), *watched]).unique()
@@ -191,8 +192,8 @@ class Screenplays(Videos):
             loading(index + 1, self.videos)
 
 
-def open_source(name: str) -> Source:
-    """What a name stands for: `features:DIR`, `screenplay:KIND`, or any data set of videos.
+def open_source(name: str, *, strict: bool = False) -> Source:
+    """What a name stands for: `features:DIR`, `screenplay:KIND`, or any data set of videos (`strict`: as `open_dataset`).
 
     >>> open_source("features:my-features")  # doctest: +SKIP
     """
@@ -204,15 +205,16 @@ def open_source(name: str) -> Source:
                     f"'{name}' names nothing", f"write such as {prefix}{'DIR' if kind is Stored else 'untrimmed'}"
                 )
             return kind(name)
-    return Filmed(name)
+    return Filmed(name, strict=strict)
 
 
 def check(source: Source, encoder: NamedEncoder | None) -> None:
-    """Refuse videos that nobody can encode, and features that somebody else has made, before anybody waits for them.
+    """Refuse videos that nobody can encode, and features that are unfinished or somebody else's, before anybody waits for them.
 
     >>> check(open_source("theatre:small"), None)  # doctest: +SKIP
     """
     if isinstance(source, Stored):
+        _require_whole(source.name, source.store, source.annotations)
         if encoder is not None:
             require(source.name, source.store.manifest, encoder.network.fingerprint(), encoder.network.width)
     elif encoder is None:
@@ -263,6 +265,7 @@ def read_features(
     name: str, store: FeatureStore, annotations: dict[str, Annotation], device: torch.device, loading: Loading
 ) -> FeatureSet:
     """Every video of a store that is annotated; damaged and unfinished ones are refused by name."""
+    _require_whole(name, store, annotations)
     numbers = [number for number, video in enumerate(store.videos) if video.name in annotations]
     rows = []
     for done, number in enumerate(numbers, 1):
@@ -275,6 +278,17 @@ def read_features(
         digest.update(f"{store.videos[number].sha256} {annotation}\n".encode())
     count = torch.tensor([len(each) for each in rows])
     return FeatureSet(name, store.manifest, torch.cat(rows).to(device), count, kept, digest.hexdigest())
+
+
+def _require_whole(name: str, store: FeatureStore, annotations: dict[str, Annotation]) -> None:
+    """Refuse a store that was not extracted to the end: who trains on half of the videos should know it."""
+    stored = {video.name for video in store.videos}
+    if missing := [video for video in annotations if video not in stored]:
+        others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise SfumatoError(
+            f"{name} is unfinished: '{missing[0]}'{others} of {len(annotations)} annotated videos are not stored",
+            "run `sfumato features extract` to the end, or correct annotations.jsonl",
+        )
 
 
 def require(name: str, manifest: Manifest, weights_sha256: str, width: int) -> None:

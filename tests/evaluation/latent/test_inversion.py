@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -31,6 +33,29 @@ def test_the_gradient_finds_what_went_in() -> None:
     assert torch.allclose(invert(SHUFFLED, SHUFFLED(raw), mask, 1.0), raw, atol=0.05)
     same = CONSTANT(raw)
     assert torch.equal(invert(CONSTANT, same, mask, 1.0), same)
+
+
+def test_who_inverts_is_never_worse_off_than_by_doing_nothing() -> None:
+    # f(x) = 10·x, one step of .2 towards less. From .01: 10·.01 − .01 = .09 off, then 10·(−.19) − .01. From 1: 9 off, then 7.
+    tenfold = Planted(lambda features: 10 * features)
+    observed = torch.tensor([0.01, 1.0]).view(1, 2, 1).expand(1, 2, WIDTH)
+    found = invert(tenfold, observed, torch.ones(1, 2, dtype=torch.bool), 1.0, steps=1)
+    assert found[0, :, 0].tolist() == pytest.approx([0.01, 0.8])
+    # With more steps it comes nearer than either.
+    assert torch.allclose(invert(tenfold, observed, torch.ones(1, 2).bool(), 1.0), observed / 10, atol=0.01)
+
+
+def test_clips_that_f_a_mixes_are_chosen_together() -> None:
+    # Of clips a, b it makes 10·b, 10·a. Observed 1, .001: at first .99 and 9.999 off; after a step, to .8, .201, 1.01 and 7.999.
+    # The first clip of the start with the second of the step would be 1.01 and 9.999 off, more than at first.
+    class Crossed(Planted):
+        def settings(self) -> dict[str, Any]:
+            return {"attend": "video"}
+
+    crossed = Crossed(lambda features: 10 * features.flip(1))
+    observed = torch.tensor([1.0, 0.001]).view(1, 2, 1).expand(1, 2, WIDTH)
+    found = invert(crossed, observed, torch.ones(1, 2, dtype=torch.bool), 1.0, steps=1)
+    assert found[0, :, 0].tolist() == pytest.approx([0.8, 0.201])
 
 
 def test_pairs_teach_the_way_back() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,12 +10,13 @@ import torch
 
 from sfumato.anonymizers.latent_adapter import LatentAdapter
 from sfumato.errors import SfumatoError
-from sfumato.evaluation.latent.judge import moved_notes
 from sfumato.evaluation.latent.material import (
     Moved,
     Subject,
     make_subject,
     moved,
+    moved_between,
+    moved_notes,
     parts_of,
     static_rows,
     stretches,
@@ -110,6 +112,12 @@ def test_how_far_whole_and_static_clips_are_moved() -> None:
     after[:, 1:, 1] += 6
     subject = Subject("f_A", Planted(lambda features: features), data, replace(data, vectors=after))
     assert moved(subject) == pytest.approx((0.005, 3.0))
+
+
+def test_clips_without_static_ones_are_measured_too() -> None:
+    before = torch.tensor([[[3.0, 0.0]], [[-3.0, 0.0]], [[0.0, 3.0]], [[0.0, -3.0]]])  # all are 3 from their mean
+    found = moved_between(before, before + torch.tensor([0.0, 0.3]))
+    assert found.whole == pytest.approx(0.1) and math.isnan(found.static)
 
 
 def test_video_that_passes_as_it_is_is_told() -> None:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from sfumato.errors import SfumatoError
 from sfumato.recognizers import vlm
-from sfumato.recognizers.vlm import VideoEmbeddings, VideoLanguageModel, fill_prompts, fill_templates
+from sfumato.recognizers.vlm import VideoEmbeddings, VideoLanguageModel, fill_prompts, fill_templates, require_distinct
 
 from .checkpoints import PROMPTS, SIDE, SPACE, WIDTH, videos
 
@@ -196,6 +196,27 @@ def test_fill_templates() -> None:
         fill_templates(["a {}", "b {}", " A {}"], ["x"])
     with pytest.raises(SfumatoError, match="the template 'b' has no place"):
         fill_templates(["a {}", "b"], ["x"])
+
+
+def test_prompts_that_a_model_reads_alike_are_refused(model: VideoLanguageModel) -> None:
+    require_distinct(model, PROMPTS)
+    assert model.unknown_words(PROMPTS) == ()
+    with pytest.raises(SfumatoError) as error:
+        require_distinct(model, [*PROMPTS, "a  person JUMPS", PROMPTS[0]])
+    assert error.value.what == "the vision-language model cannot tell 'a person jumps' from 'a  person JUMPS'"
+    assert "describe the actions" in error.value.next_step
+
+
+@pytest.mark.parametrize("model", ["small"], indirect=True)
+def test_words_that_a_model_does_not_know_are_named_where_they_make_prompts_alike(model: VideoLanguageModel) -> None:
+    require_distinct(model, ["a person kick", "a kick person", "someone pull", "waves"])  # unknown, and yet different
+    with pytest.raises(
+        SfumatoError, match="'a person kick' from 'a person pull', for it does not know the words kick, pu"
+    ):
+        require_distinct(model, ["a person waves", "a person kick", "a person pull", "a person push"])
+    many = [f"a person word{letter}" for letter in "abcdefghijklmnop"]
+    with pytest.raises(SfumatoError, match=r"the words worda, .*, wordl and 4 more: describe"):
+        require_distinct(model, many)
 
 
 @pytest.mark.parametrize("path", sorted(Path(vlm.__file__).parent.glob("*.py")), ids=lambda path: path.stem)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -123,6 +124,9 @@ def test_unknown_words_are_reported_and_all_alike() -> None:
     with pytest.warns(UserWarning, match="count as <unk>: green, yellow"):
         text = model.embed_text(["a green wall", "a yellow wall"])
     assert torch.equal(text[0], text[1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.embed_text(["a red wall"])
 
 
 def test_what_was_saved_comes_back_frozen(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import copy
 import math
 import time
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import torch
@@ -35,6 +36,11 @@ READERS: dict[Target, str] = {"attributes": "mlp", "action": "linear"}
 PAIRS = 200  # clips; fewer of another data set teach nothing
 RATE, BATCH, VAL_EVERY, RIDGE = 1e-3, 256, 5, 1e-4
 STEPS, STRIDE = 300, 0.2  # of the white box: how often, and how far at first, in deviations of the features
+# What is chosen as a whole, where f_A mixes clips: what suits one of them best may spoil the others. Residuals (B, S) to sums.
+TOGETHER: Mapping[str, Callable[[Tensor], Tensor]] = {
+    "video": lambda left: left.sum(1, keepdim=True).expand_as(left),
+    "batch": lambda left: left.sum().expand_as(left),
+}
 
 
 class Undo(nn.Module):
@@ -102,23 +108,29 @@ def learn_to_undo(hidden: Tensor, raw: Tensor, *, seed: int, epochs: int = EPOCH
 def invert(adapter: LatentAnonymizer, observed: Tensor, mask: Tensor, scale: float, steps: int = STEPS) -> Tensor:
     """A made-up (B, S, D) of which f_A makes what was observed, as nearly as the gradient gets; it begins as that.
 
-    scale: the deviation of the features, which steps are measured in.
+    Of every clip the guess of the step that came nearest, the first included; where f_A attends to a whole video, of every
+    video. scale: the deviation of the features, which steps are measured in.
 
     >>> invert(LatentAdapter(16), torch.rand(2, 1, 16), torch.ones(2, 1).bool(), 1.0, steps=1).shape
     torch.Size([2, 1, 16])
     """
     guess = observed.clone().requires_grad_()
     optimizer = torch.optim.Adam([guess], lr=STRIDE * scale)
+    together = TOGETHER.get(str(adapter.settings().get("attend")), lambda left: left)
+    best, least = observed, torch.full(mask.shape, math.inf, device=observed.device)
     with frozen([adapter]):
-        for step in range(steps):
-            set_rate(optimizer, STRIDE * scale * (1 - step / steps))
+        for step in range(steps + 1):
             with torch.enable_grad():
-                off = (adapter(guess, mask) - observed)[mask].square().sum()
-                if not off.requires_grad:  # f_A makes the same of everything
-                    break
-                (guess.grad,) = torch.autograd.grad(off, guess, allow_unused=True)
+                left = (adapter(guess, mask) - observed).square().sum(2).masked_fill(~mask, 0)
+            off = together(left.detach())
+            nearer = off < least
+            best, least = torch.where(nearer[..., None], guess.detach(), best), torch.where(nearer, off, least)
+            if step == steps or not left.requires_grad:  # f_A makes the same of everything
+                break
+            set_rate(optimizer, STRIDE * scale * (1 - step / steps))
+            (guess.grad,) = torch.autograd.grad(left.sum(), guess, allow_unused=True)
             optimizer.step()
-    return guess.detach()
+    return best
 
 
 class InversionProtocol(LatentProtocol):

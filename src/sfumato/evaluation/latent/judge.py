@@ -19,7 +19,7 @@ from sfumato.evaluation.latent.detection import DetectionProtocol
 from sfumato.evaluation.latent.gait import OTHER, SAME, GaitProtocol
 from sfumato.evaluation.latent.gap import GapProtocol
 from sfumato.evaluation.latent.inversion import InversionProtocol
-from sfumato.evaluation.latent.material import Moved, RawFeatures, Subject, make_subject, moved
+from sfumato.evaluation.latent.material import RawFeatures, Subject, make_subject, moved, moved_notes
 from sfumato.evaluation.latent.probe import ProbeProtocol
 from sfumato.evaluation.latent.readers import EPOCHS
 from sfumato.evaluation.latent.reconstruction import ReconstructionProtocol
@@ -43,7 +43,6 @@ PROTOCOLS: Mapping[str, type[LatentProtocol]] = {
 }  # fmt: skip
 ALL = "latent"
 NAN = math.nan
-UNTOUCHED = 0.1  # of the features' spread: f_A that moves whole clips by less hides little of them
 
 
 @dataclass
@@ -160,22 +159,6 @@ def _strongest(attacks: Sequence[Ruler]) -> list[Strongest]:
     gait = {ruler.sitting.exam.name: ruler for ruler in attacks}
     own = gait.get(OTHER.name) or gait.get(SAME.name)
     return [strongest_of([own])] if own else []
-
-
-def moved_notes(name: str, found: Moved) -> list[str]:
-    """A warning where f_A leaves video as it is, whatever it does to single frames that stand still.
-
-    >>> moved_notes("f_A", Moved(0.5, 0.5))
-    []
-    """
-    if found.whole >= UNTOUCHED:
-        return []
-    still = (
-        ""
-        if math.isnan(found.static)
-        else f", static ones by {found.static:.3g}: what those hide says nothing about video"
-    )
-    return [f"{name}: whole clips pass nearly as they are, changed by {found.whole:.2g} of their spread{still}"]
 
 
 def scored_notes(lines: Sequence[Line]) -> list[str]:

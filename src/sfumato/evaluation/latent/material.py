@@ -20,6 +20,7 @@ from sfumato.training.feature_data import FeatureSet
 
 LONGEST = 2304  # clips of a video that f_A sees at once, as many as in training
 VIEWS = 5  # evenly spaced clips of a video that are read (section 4.2)
+UNTOUCHED = 0.1  # of the features' spread: f_A that moves whole clips by less hides little of them
 VAL_EVERY = 5  # of so many training videos one validates, where there is no test part
 
 
@@ -96,11 +97,35 @@ def moved(subject: Subject) -> Moved:
     >>> moved(make_subject("raw", RawFeatures(16), features))
     Moved(whole=0.0, static=0.0)
     """
-    before, after = subject.raw.vectors, subject.features.vectors
+    return moved_between(subject.raw.vectors, subject.features.vectors)
+
+
+def moved_between(before: Tensor, after: Tensor) -> Moved:
+    """The same of clips (N, per_clip, D): each one's own vector, and those of its static clips if there are any.
+
+    >>> moved_between(torch.tensor([[[1.0]], [[-1.0]]]), torch.tensor([[[1.5]], [[-0.5]]]))
+    Moved(whole=0.5, static=nan)
+    """
     spread = (before - before.mean(0)).norm(dim=2).clamp(min=1e-12)
     shares = (after - before).norm(dim=2) / spread
     static = shares[:, 1:].median() if shares.shape[1] > 1 else torch.tensor(math.nan)
     return Moved(float(shares[:, 0].median()), float(static))
+
+
+def moved_notes(name: str, found: Moved) -> list[str]:
+    """A warning where f_A leaves video as it is, whatever it does to single frames that stand still.
+
+    >>> moved_notes("f_A", Moved(0.5, 0.5))
+    []
+    """
+    if found.whole >= UNTOUCHED:
+        return []
+    still = (
+        ""
+        if math.isnan(found.static)
+        else f", static ones by {found.static:.3g}: what those hide says nothing about video"
+    )
+    return [f"{name}: whole clips pass nearly as they are, changed by {found.whole:.2g} of their spread{still}"]
 
 
 def stretches(data: FeatureSet, videos: Tensor) -> Iterator[Stretch]:

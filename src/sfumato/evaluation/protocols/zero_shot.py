@@ -20,10 +20,10 @@ from sfumato.anonymizers import label
 from sfumato.anonymizers.base import Anonymizer
 from sfumato.anonymizers.streaming import resized
 from sfumato.datasets.base import Part, VideoDataset
-from sfumato.errors import SfumatoError
+from sfumato.errors import SfumatoError, counted
 from sfumato.evaluation.exam import Answers, Exam, asked, truth
 from sfumato.evaluation.protocols.known import UTILITY, JudgeConfig, KnownProtocol
-from sfumato.recognizers.vlm import VideoLanguageModel, fill_templates, load_vlm
+from sfumato.recognizers.vlm import VideoLanguageModel, fill_templates, load_vlm, require_distinct, told_unknown
 from sfumato.recognizers.weights import checksum
 from sfumato.training.device import autocast
 
@@ -53,15 +53,19 @@ class ZeroShotProtocol(KnownProtocol):
         prompts = fill_templates(self.templates, dataset.phrases())
         self.vlm = load_vlm(config.vlm)
         check_length(self.vlm, dataset)
+        for sentences in prompts:
+            require_distinct(self.vlm, sentences)
         with torch.inference_mode():
             # Embedded once, and before the model moves: what it makes of them also tells its tokenizer from others.
-            self.text = torch.stack([self.vlm.embed_text(sentences) for sentences in prompts])
+            self.text = torch.stack([self.vlm.encode_text(sentences) for sentences in prompts])
         self._digest = _digest(self.vlm, self.text)
         super().__init__(dataset, config, **rest)
         self.notes.append(
             f"the action is read zero-shot, without any training, by a {self.vlm.summary}; asked: "
             + ", ".join(f"'{template}'" for template in self.templates)
         )
+        if unknown := self.vlm.unknown_words([sentence for sentences in prompts for sentence in sentences]):
+            self.notes.append(told_unknown(unknown))
 
     def recognizer(self, exam: Exam) -> str:
         return f"{self.vlm.summary} ({self._digest[:8]})" if exam == UTILITY else super().recognizer(exam)
@@ -98,7 +102,7 @@ def check_length(vlm: VideoLanguageModel, dataset: VideoDataset) -> None:
         raise SfumatoError(
             f"the vision-language model takes clips of (frames, colours, height, width) {(frames, 3, height, width)}, "
             f"and those of {dataset.name} are {given}",
-            f"give data in clips of {frames} frames, or name a model made for {shape.frames}",
+            f"give data in clips of {counted(frames, 'frame')}, or name a model made for {shape.frames}",
         )
 
 

@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from sfumato.errors import SfumatoError
+from sfumato.errors import SfumatoError, counted
 from sfumato.recognizers.vlm import VideoLanguageModel, load_vlm
 from sfumato.training.bank import Bank
 
@@ -34,7 +34,7 @@ def require_fit(vlm: VideoLanguageModel, bank: Bank) -> None:
     if vlm.clip != (frames, height, width):
         wanted, side, breadth = vlm.clip
         raise SfumatoError(
-            f"the vision-language model takes {wanted} frames of {side}×{breadth}, and the clips of {bank.name} have "
+            f"the vision-language model takes {counted(wanted, 'frame')} of {side}×{breadth}, and the clips of {bank.name} have "
             f"{frames} of {height}×{width}",
             "name a model made for such clips, or clips made for it (such as manifest:index.csv?frames=8&size=224)",
         )

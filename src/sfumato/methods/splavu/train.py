@@ -200,7 +200,7 @@ def gather_features(config: SPLAVUConfig, stage: FeatureStage) -> dict[str, Feat
     """The features of every task and of the budget, all of one encoder; videos are encoded into the run folder."""
     own = {"detection": config.detection_data, "anomaly": config.anomaly_data}
     names = {task: own.get(task) or stage.data for task in config.asked()} | {PRIVACY: stage.privacy_data}
-    sources = {name: open_source(name) for name in dict.fromkeys(names.values())}
+    sources = {name: open_source(name, strict=stage.strict) for name in dict.fromkeys(names.values())}
     for task in config.asked():
         require_labels(task, sources[names[task]])
     if config.budget == "labels":

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from sfumato.errors import SfumatoError
 from sfumato.training.adversarial import GameConfig, Schedule, setting
 from sfumato.training.opponents import Kind
+
+KEEP_RATIO = 0.7
 
 
 @dataclass(frozen=True)
@@ -17,7 +20,7 @@ class STPrivacyConfig(GameConfig):
     duration: int = setting(2, "δT", low=1)
     patch: int = setting(16, "δH = δW", low=2)
     stem: bool = True  # a token is made by convolutions inside its tubelet; false: by the paper's linear map
-    keep_ratio: float = setting(0.7, "α", low=0.05, high=1)  # of the tubelets that each of three blocks is given
+    keep_ratio: float = setting(KEEP_RATIO, "α", low=0.05, high=1)  # of the tubelets that each of three blocks is given
     mechanism: Literal["both", "sparsification", "anonymization"] = "both"
     two_pass: bool = False  # kept tubelets never see dropped ones
     utility: str = "vit-s"
@@ -36,3 +39,9 @@ class STPrivacyConfig(GameConfig):
     budget_rate: float = setting(2e-4, "α_B", low=0)
     weight_decay: float = setting(0.05, low=0)
     audit_rate: float = setting(3e-4, low=0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        # The default is nobody's choice, and 1 is what it comes to.
+        if self.mechanism == "anonymization" and self.keep_ratio not in (KEEP_RATIO, 1):
+            raise SfumatoError("mechanism = anonymization leaves nothing for keep_ratio to do", "leave one of them out")

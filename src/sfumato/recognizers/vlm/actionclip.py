@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from sfumato.errors import SfumatoError
+from sfumato.errors import SfumatoError, counted
 from sfumato.recognizers.published import load_model, local_folder
 from sfumato.recognizers.vlm.base import CLIP_PIXELS, VideoEmbeddings
 from sfumato.recognizers.vlm.published import PublishedModel
@@ -48,7 +48,7 @@ class ActionCLIP(PublishedModel):
             # The published temporal part has as many heads as the text model.
             heads = model.config.text_config.num_attention_heads
             self.temporal = load_temporal(path, model.config.projection_dim, heads)
-            pooling = f"a temporal transformer of {len(self.temporal.transformer.resblocks)} layers from {TEMPORAL}"
+            pooling = f"a temporal transformer of {counted(len(self.temporal.transformer.resblocks), 'layer')} from {TEMPORAL}"
         self.summary = f"ActionCLIP, {FRAMES} frames of {side}×{side} in patches of {patch}, {pooling}"
         self.freeze()
 
@@ -127,7 +127,7 @@ def load_temporal(path: Path, width: int, heads: int) -> TemporalTransformer:
     positions = len(given[POSITIONS]) if POSITIONS in given else 0
     if layers == 0 or positions < FRAMES:
         raise SfumatoError(
-            f"'{path}' holds {layers} temporal layers and positions for {positions} frames",
+            f"'{path}' holds {counted(layers, 'temporal layer')} and positions for {counted(positions, 'frame')}",
             f"it needs 1 layer or more and {FRAMES} positions, named as in ActionCLIP's fusion_model_state_dict",
         )
     temporal = TemporalTransformer(width, layers, heads, positions)
@@ -135,7 +135,7 @@ def load_temporal(path: Path, width: int, heads: int) -> TemporalTransformer:
         temporal.load_state_dict(dict(given))
     except RuntimeError as error:
         raise SfumatoError(
-            f"the weights in '{path}' do not fit a temporal transformer of {layers} layers, {width} wide",
+            f"the weights in '{path}' do not fit a temporal transformer of {counted(layers, 'layer')}, {width} wide",
             "use the file that belongs to this checkpoint",
         ) from error
     return temporal

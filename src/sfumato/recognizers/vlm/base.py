@@ -6,6 +6,7 @@ from the same model by comparing the clip with sentences.
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from sfumato.errors import SfumatoError
+from sfumato.errors import SfumatoError, counted
 from sfumato.objectives.contrastive import cosines
 from sfumato.recognizers.base import Clip, Pixels
 
@@ -51,7 +52,7 @@ class VideoLanguageModel(nn.Module, ABC):
         frames, height, width = clip
         if min(frames, height, width, patch) < 1 or height % patch or width % patch:
             raise SfumatoError(
-                f"{frames} frames of {height}×{width} cannot be cut into patches of {patch}×{patch}",
+                f"{counted(frames, 'frame')} of {height}×{width} cannot be cut into patches of {patch}×{patch}",
                 f"use a height and a width that are multiples of {patch}",
             )
         self.clip: Clip = (frames, height, width)
@@ -90,14 +91,32 @@ class VideoLanguageModel(nn.Module, ABC):
         return self.encode_video((video - self.mean) / self.std)
 
     def embed_text(self, prompts: Sequence[str]) -> Tensor:
-        """P prompts to (P, E), of any length.
+        """P prompts to (P, E), of any length, with a warning where they hold words that this model does not know.
 
         >>> load_vlm("runs/vlm").embed_text(["a person waves", "a person jumps"]).shape  # doctest: +SKIP
         torch.Size([2, 128])
         """
         if isinstance(prompts, str) or not prompts:
             raise SfumatoError("there are no prompts to compare with", "give a list of one sentence or more")
+        if unknown := self.unknown_words(prompts):
+            warnings.warn(told_unknown(unknown), stacklevel=2)
         return self.encode_text(list(prompts))
+
+    def tokens(self, prompts: Sequence[str]) -> list[tuple[int, ...]]:
+        """What the text model gets of each prompt: two that are equal here it cannot tell apart. By default every letter.
+
+        >>> load_vlm("runs/vlm").tokens(["a person waves", "A person waves."])  # doctest: +SKIP
+        [(3, 46, 81, 1), (3, 46, 81, 1)]
+        """
+        return [tuple(map(ord, prompt)) for prompt in prompts]
+
+    def unknown_words(self, prompts: Sequence[str]) -> tuple[str, ...]:
+        """The words of these prompts that all are one to the text model, which has never read them. By default none.
+
+        >>> load_vlm("runs/vlm").unknown_words(["a person yawns"])  # doctest: +SKIP
+        ('yawns',)
+        """
+        return ()
 
     def match(self, embeddings: VideoEmbeddings, text: Tensor) -> Tensor:
         """Logits (B, P) from what `embed_video` and `embed_text` gave: the prompts of a whole test are embedded once.
@@ -157,6 +176,15 @@ class Recomputed(nn.Module):
             # No layer here draws random numbers, so that there is no state of a generator to bring back.
             return checkpoint(self.layer, *inputs, use_reentrant=False, preserve_rng_state=False, **options)
         return self.layer(*inputs, **options)
+
+
+def told_unknown(words: Sequence[str]) -> str:
+    """A line about words that a model does not know.
+
+    >>> told_unknown(["kick", "pull"])
+    'words that this model has never read count as <unk>: kick, pull'
+    """
+    return f"words that this model has never read count as <unk>: {', '.join(words)}"
 
 
 def recompute(layers: nn.ModuleList) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sfumato.errors import SfumatoError
+from sfumato.recognizers.vlm.base import VideoLanguageModel
 
 BLANK = "{}"
+_NAMED = 12  # unknown words; of more, how many
 
 
 def fill_prompts(template: str, labels: Sequence[str]) -> list[str]:
@@ -36,6 +38,24 @@ def fill_templates(templates: Sequence[str], labels: Sequence[str]) -> list[list
     if same := _same_twice(templates):
         raise SfumatoError(f"the templates '{same[0]}' and '{same[1]}' are the same", "give every template once")
     return [fill_prompts(template, labels) for template in templates]
+
+
+def require_distinct(model: VideoLanguageModel, prompts: Sequence[str]) -> None:
+    """Refuse prompts of which the model reads two alike: which of them fits a clip would be decided by their order.
+
+    >>> require_distinct(load_vlm("runs/vlm"), ["a person waves", "a person jumps"])  # doctest: +SKIP
+    """
+    seen: dict[tuple[int, ...], str] = {}
+    for prompt, tokens in zip(prompts, model.tokens(prompts), strict=True):
+        if tokens in seen:
+            unknown = model.unknown_words(prompts)
+            more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
+            why = f", for it does not know the words {', '.join(unknown[:_NAMED])}{more}" if unknown else ""
+            raise SfumatoError(
+                f"the vision-language model cannot tell '{seen[tokens]}' from '{prompt}'{why}",
+                "describe the actions in words that it knows, or name a model that knows these",
+            )
+        seen[tokens] = prompt
 
 
 def _plain(text: str) -> str:

@@ -43,9 +43,13 @@ class Tokenizer:
                 "use the tokenizer that belongs to the model",
             )
 
+    def rows(self, prompts: Sequence[str]) -> list[tuple[int, ...]]:
+        """The numbers of each prompt's tokens, without padding."""
+        return [tuple(self.tokenizer(prompt).input_ids) for prompt in prompts]
+
     def __call__(self, prompts: Sequence[str]) -> Any:
-        for prompt in prompts:
-            if (length := len(self.tokenizer(prompt).input_ids)) > self.longest:
+        for prompt, row in zip(prompts, self.rows(prompts), strict=True):
+            if (length := len(row)) > self.longest:
                 raise SfumatoError(
                     f"the prompt '{prompt[:40]}…' has {length} tokens, and the text model reads {self.longest}",
                     "shorten it",
@@ -78,3 +82,7 @@ class PublishedModel(VideoLanguageModel):
         read = self.model.text_model(**self.tokenizer(prompts).to(self.mean.device))
         text: Tensor = self.model.text_projection(read.pooler_output)
         return text
+
+    def tokens(self, prompts: Sequence[str]) -> list[tuple[int, ...]]:
+        """The numbers of the tokens; parts of words, so that every word is known."""
+        return self.tokenizer.rows(prompts)

@@ -14,7 +14,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from sfumato.errors import SfumatoError
+from sfumato.errors import SfumatoError, counted
 from sfumato.recognizers.base import Clip
 from sfumato.recognizers.layers import TransformerLayer, make_norm, scaled, with_change
 from sfumato.recognizers.vlm.base import CLIP_PIXELS, Recomputed, VideoEmbeddings, VideoLanguageModel, recompute
@@ -66,8 +66,8 @@ class SmallVLM(VideoLanguageModel):
         self.log_scale = nn.Parameter(torch.tensor(math.log(FIRST_SCALE)))
         _initialise(self)
         frames, height, width = self.clip
-        made_for = f"{frames} frames of {height}×{width} in patches of {PATCH}"
-        self.summary = f"small X-CLIP-shaped model, {made_for}, {len(config.words)} words"
+        made_for = f"{counted(frames, 'frame')} of {height}×{width} in patches of {PATCH}"
+        self.summary = f"small X-CLIP-shaped model, {made_for}, {counted(len(config.words), 'word')}"
 
     @property
     def scale(self) -> Tensor:
@@ -84,6 +84,14 @@ class SmallVLM(VideoLanguageModel):
         tokens, ends = self.vocabulary.numbers(prompts, self.config.text_length)
         text: Tensor = self.text(tokens.to(self.mean.device), ends.to(self.mean.device))
         return text
+
+    def tokens(self, prompts: Sequence[str]) -> list[tuple[int, ...]]:
+        """The numbers of the words."""
+        return self.vocabulary.rows(prompts)
+
+    def unknown_words(self, prompts: Sequence[str]) -> tuple[str, ...]:
+        """Those that are not in its list."""
+        return self.vocabulary.unknown(prompts)
 
 
 class _FrameEncoder(nn.Module):

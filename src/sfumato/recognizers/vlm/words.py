@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
 
-from sfumato.errors import SfumatoError
+from sfumato.errors import SfumatoError, counted
 
 WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
 PAD, END, UNKNOWN = 0, 1, 2
@@ -56,22 +55,22 @@ class Vocabulary:
         """The words of these sentences that are not in the list."""
         return tuple(word for word in words_of(sentences) if word not in self.places)
 
+    def rows(self, sentences: Iterable[str]) -> list[tuple[int, ...]]:
+        """The numbers of each sentence's words, unknown ones as <unk>, and of <end>."""
+        return [(*(self.places.get(word, UNKNOWN) for word in split_words(sentence)), END) for sentence in sentences]
+
     def numbers(self, sentences: Sequence[str], longest: int) -> tuple[Tensor, Tensor]:
         """P sentences to tokens (P, L), each ended by <end> and filled up with <pad>, and to the place of <end> (P,).
 
-        Unknown words become <unk>, with one warning that names them; a sentence of over `longest` tokens is refused.
+        A sentence of over `longest` tokens is refused.
         """
-        if unknown := self.unknown(sentences):
-            warnings.warn(
-                f"words that this model has never read count as {SPECIAL[UNKNOWN]}: {', '.join(unknown)}", stacklevel=2
-            )
-        rows = [[self.places.get(word, UNKNOWN) for word in split_words(sentence)] + [END] for sentence in sentences]
+        rows = self.rows(sentences)
         for sentence, row in zip(sentences, rows, strict=True):
             if len(row) > longest:
                 raise SfumatoError(
-                    f"the prompt '{sentence[:40]}…' has {len(row) - 1} words, and the model reads {longest - 1}",
+                    f"the prompt '{sentence[:40]}…' has {counted(len(row) - 1, 'word')}, and the model reads {longest - 1}",
                     "shorten it",
                 )
         width = max(map(len, rows))
-        tokens = torch.tensor([row + [PAD] * (width - len(row)) for row in rows])
+        tokens = torch.tensor([row + (PAD,) * (width - len(row)) for row in rows])
         return tokens, torch.tensor([len(row) - 1 for row in rows])

@@ -10,6 +10,7 @@ from pathlib import Path
 import torch.nn.functional as F
 from torch import Tensor
 
+from sfumato.errors import counted
 from sfumato.recognizers.base import IMAGENET
 from sfumato.recognizers.published import load_model, local_folder
 from sfumato.recognizers.vlm.base import VideoEmbeddings
@@ -32,9 +33,8 @@ class XCLIP(PublishedModel):
         side, patch = vision.image_size, vision.patch_size
         # Unlike CLIP it was trained on pixels normalised as for ImageNet; its preprocessor says the same.
         super().__init__(folder, model, vision.num_frames, IMAGENET)
-        self.summary = (
-            f"X-CLIP, {vision.num_frames} frames of {side}×{side} in patches of {patch}, video-specific prompts"
-        )
+        seen = f"{counted(vision.num_frames, 'frame')} of {side}×{side} in patches of {patch}"
+        self.summary = f"X-CLIP, {seen}, video-specific prompts"
         self.freeze()
 
     def encode_video(self, pixels: Tensor) -> VideoEmbeddings:
