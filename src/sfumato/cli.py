@@ -170,6 +170,10 @@ def judge(
         list[str] | None, typer.Option("--prompts", help="such as 'a person is {}'; repeat to average several")
     ] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="epochs of every training")] = None,
+    views: Annotated[
+        int | None, typer.Option(min=1, help="clips of a video that are averaged; 3 of files, else 1")
+    ] = None,
+    crops: Annotated[int, typer.Option(min=1, help="crops of a clip that are averaged when testing, such as 3")] = 1,
     attack: Annotated[list[str] | None, typer.Option("--attack", help="only these; repeat to name several")] = None,
     effort: Annotated[str, typer.Option(help="quick, standard or thorough: how many attackers, how long")] = "standard",
     strict: StrictOption = False,
@@ -184,8 +188,8 @@ def judge(
     check_places(json_file, report)
     judged = judge_anonymizers(
         anonymizers, data, protocol=protocol, seeds=seeds, models=models, video_model=video_model, frame_model=frame_model,
-        vlm=vlm, prompts=prompts or (), epochs=epochs, attacks=attack, effort=effort, strict=strict, runs=runs,
-        device=device,
+        vlm=vlm, prompts=prompts or (), epochs=epochs, views=views, crops=crops, attacks=attack, effort=effort,
+        strict=strict, runs=runs, device=device,
     )  # fmt: skip
     _show(judged, json_file, report)
 

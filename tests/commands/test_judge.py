@@ -14,6 +14,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import torch
+from torch import Tensor, nn
 
 from sfumato.anonymizers import save, untrained
 from sfumato.commands.judge import check_places, report_problems, telling_once
@@ -23,6 +24,7 @@ from sfumato.evaluation import scoring
 from sfumato.evaluation.protocols import known
 from sfumato.evaluation.result import Result
 from sfumato.recognizers.vlm import SmallVLM, SmallVLMConfig, save_vlm, words_of
+from sfumato.training.fit import FitConfig, predict
 from sfumato.video import VideoWriter
 
 Files = Callable[[Path], list[str]]
@@ -98,6 +100,26 @@ def test_from_end_to_end_and_again_without_training(
     again = sfumato(*command)
     assert again.code == 0 and len(trained) == 6
     assert again.out == run.out
+
+
+@pytest.mark.parametrize(
+    ("asked", "views", "crop", "crops"), [([], 3, 1.0, 1), (["--views", 5, "--crops", 3], 5, 0.875, 3)]
+)
+def test_the_answers_about_several_clips_and_crops_of_a_video_are_averaged(
+    asked: list[object], views: int, crop: float, crops: int, table: Path, tmp_path: Path, sfumato: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    seen = []
+
+    def noted(model: nn.Module, pixels: Tensor, heads: Any, config: FitConfig, device: torch.device) -> Tensor:
+        seen.append((pixels.shape[1], config.test_crop, config.test_crops))
+        return predict(model, pixels, heads, config, device)
+
+    monkeypatch.setattr("sfumato.evaluation.exam.predict", noted)
+    data = f"manifest:{table}{OPTIONS}"
+    run = sfumato("judge", "identity", "--data", data, *QUICK, "--attack", "frame", *asked, "--runs", tmp_path / "runs")
+    assert run.code == 0, run.err
+    assert set(seen) == {(views, crop, crops)}
 
 
 def test_effort_says_who_attacks_and_how_long(table: Path, tmp_path: Path, sfumato: Any, trained: list[str]) -> None:

@@ -77,10 +77,17 @@ def test_what_is_kept_belongs_to_one_setting(minute: TheatreDataset, tmp_path: P
     keys = {
         key(), key(replace(TINY, epochs=2)), key(replace(TINY, batch=6)), key(replace(TINY, views=2)),
         key(anonymizer=RAW), key(anonymizer=load("downsample:factor=8")), key(seed=1), key(replace(TINY, models="standard")),
-        other_theatre, other_exam,
+        other_theatre, other_exam, key(replace(TINY, crop=0.8)), key(replace(TINY, crop=0.8, crops=3)),
     }  # fmt: skip
-    assert len(keys) == 10
+    assert len(keys) == 12
     assert key() == key(replace(TINY, attacks=("video",)))  # who else attacks does not matter
+
+
+def test_what_is_no_crop_is_refused() -> None:
+    with pytest.raises(SfumatoError, match=r"crop factor 1\.5 is out of range"):
+        replace(TINY, crop=1.5)
+    with pytest.raises(SfumatoError, match="crops = 0 is out of range"):
+        replace(TINY, crops=0)
 
 
 def pretend(strength: Callable[[Exam, Tensor], float]) -> Callable[..., Answers]:

@@ -69,6 +69,21 @@ def test_predict_gives_each_question_its_own_softmax_in_the_order_of_the_clips()
     assert found[13:14].allclose(predict(model, pixels[13:14], (2, 3), QUICK, CPU), atol=1e-5)
 
 
+def test_predict_averages_softmax_over_crops_from_end_to_end() -> None:
+    pixels = torch.zeros(1, 1, 2, 3, 8, 8, dtype=torch.uint8)
+    pixels[..., 6:] = 255  # the right quarter is white
+    model = Mean()
+    found = predict(model, pixels, (2,), replace(QUICK, test_crop=0.5, test_crops=3), CPU)
+    assert [clips.shape for clips in model.seen] == [(1, 2, 3, 8, 8)] * 3
+    # Of the left half nothing is white, of the middle nothing, of the right half half of it.
+    shares = [torch.tensor([mean, 0.0]).softmax(0) for mean in (0, 0, float(model.seen[2].mean()))]
+    assert model.seen[2].mean() == pytest.approx(0.5) and not model.seen[0].any() and not model.seen[1].any()
+    assert torch.allclose(found[0], torch.stack(shares).mean(0))
+    centre = Mean()
+    predict(centre, pixels, (2,), replace(QUICK, test_crop=0.75), CPU)  # columns 1 to 6, of which the last is white
+    assert centre.seen[0].mean() == pytest.approx(1 / 6, abs=0.02)
+
+
 def test_predict_puts_the_model_into_eval_mode() -> None:
     model = Mean().train()
     predict(model, toy(4).pixels, (2,), QUICK, CPU)

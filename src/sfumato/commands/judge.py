@@ -32,6 +32,7 @@ from sfumato.training.device import pick_device
 _EPOCHS = {"tiny": 6, "standard": 20}
 # A file is seen through three windows in time; a drawn clip is one window long.
 _FILE_VIEWS = 3
+_CROP = 0.875  # of the sides, where there are several: 224 of 256 pixels, as is usual
 _JOIN = " + "  # between the two data sets of a protocol that takes two
 _QUICK_DATA = "theatre:small"
 _TRAINED = "spact-small"  # on that data
@@ -74,8 +75,8 @@ class Judged:
 def judge_anonymizers(
     names: Sequence[str], data: str, *, protocol: str = "known", seeds: int = 1, models: str = "auto",
     video_model: str = "", frame_model: str = "", vlm: str = "", prompts: Sequence[str] = (),
-    epochs: int | None = None, attacks: Sequence[str] | None = None, effort: str = STANDARD, strict: bool = False,
-    runs: Path = Path("runs"), device: str = "auto",
+    epochs: int | None = None, views: int | None = None, crops: int = 1, attacks: Sequence[str] | None = None,
+    effort: str = STANDARD, strict: bool = False, runs: Path = Path("runs"), device: str = "auto",
 ) -> Judged:  # fmt: skip
     """Judge anonymizers by name on a data set by name; raw video is always judged too, and first.
 
@@ -92,9 +93,10 @@ def judge_anonymizers(
             f"the protocol {protocol} asks no vision-language model", f"use --protocol {ZeroShotProtocol.name}"
         )
     if is_latent(protocol):
-        if video_model or frame_model or attacks or effort != STANDARD:
+        if video_model or frame_model or attacks or effort != STANDARD or views or crops != 1:
             raise SfumatoError(
-                f"the protocol {protocol} has readers of its own", "leave other models, attacks and effort out"
+                f"the protocol {protocol} has readers of its own",
+                "leave other models, views, crops, attacks and effort out",
             )
         result = judge_latent(names, data, protocol=protocol, seeds=seeds, models=kind, epochs=epochs, device=where)
         return Judged(result, None, [])
@@ -119,7 +121,9 @@ def judge_anonymizers(
         frame_model=frame_model,
         epochs=epochs or round(longer * _EPOCHS[kind]),
         seeds=seeds,
-        views=_FILE_VIEWS if from_files else 1,
+        views=views or (_FILE_VIEWS if from_files else 1),
+        crop=_CROP if crops > 1 else 1.0,
+        crops=crops,
         attacks=tuple(attacks or ()),
         effort=effort,
         vlm=vlm,

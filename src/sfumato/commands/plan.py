@@ -155,7 +155,8 @@ def show_plan(recipe: PublishedRecipe, root: Path, device: str) -> None:
             hours *= 1 + (len(recipe.anonymizers) or 1)  # raw video is judged too
             sat.update(exams)
             networks += [exam.network for exam in exams]
-            about = f"{judge.protocol}, {judge.epochs} epochs, {judge.views} views"
+            crops = f" × {judge.crops} crops" if judge.crops > 1 else ""
+            about = f"{judge.protocol}, {judge.epochs} epochs, {judge.views} views{crops}"
         total, largest = total + hours, max(largest, held)
         where = " + ".join(data_label(name) for name in clips_of(judge))
         steps.append(

@@ -74,6 +74,8 @@ class Judgement:
     not_yet: str = ""
     epochs: int = 0
     views: int = 1
+    crop: float = 1.0
+    crops: int = 1
     seeds: int = 1
     attacks: tuple[str, ...] = ()
     prompts: tuple[str, ...] = ()

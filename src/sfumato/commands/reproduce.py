@@ -179,8 +179,8 @@ def judge_recipe(
         report_problems(dataset)
     config = JudgeConfig(
         models="tiny" if tiny else "standard", video_model=judge.video_model, frame_model=judge.frame_model,
-        epochs=judge.epochs or EPOCHS, seeds=judge.seeds, views=judge.views, attacks=judge.attacks, vlm=judge.vlm,
-        prompts=judge.prompts,
+        epochs=judge.epochs or EPOCHS, seeds=judge.seeds, views=judge.views, crop=judge.crop, crops=judge.crops,
+        attacks=judge.attacks, vlm=judge.vlm, prompts=judge.prompts,
     )  # fmt: skip
     make = PROTOCOLS.find(judge.protocol).make
     more: dict[str, Any] = {"privacy": datasets[1]} if len(datasets) > 1 else {}

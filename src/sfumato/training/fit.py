@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from sfumato.objectives.labels import heads_loss, split_heads
 from sfumato.training.augment import augment
 from sfumato.training.device import autocast, find_fast_kernels, keep_freed_memory, seeded, settle
 from sfumato.training.optimisation import adam
+from sfumato.video.sampling import Box, crop_boxes
 
 IN_PLACE = {"shift": 0.0, "zoom": 0.0}
 Report = Callable[[int, int, float], None]
@@ -27,6 +29,8 @@ class FitConfig:
     weight_decay: float = 0.02
     frames: int | None = None  # frames per clip in a training step; None: the whole clip
     test_frames: int | None = None  # frames per clip, evenly spread, when judging
+    test_crop: float = 1.0  # of the sides of the picture, what is seen of it when judging
+    test_crops: int = 1  # such crops, from end to end, whose answers are averaged
     flip: bool = True
     moved: bool = True  # clips are shifted and zoomed in training; False keeps everything in its place
 
@@ -50,7 +54,7 @@ class Fit:
 
 @torch.inference_mode()
 def predict(model: nn.Module, pixels: Tensor, heads: Sequence[int], config: FitConfig, device: torch.device) -> Tensor:
-    """Probabilities (N, sum of heads): softmax per question, averaged over a video's views. The model in eval mode.
+    """Probabilities (N, sum of heads): softmax per question, averaged over a video's views and crops. The model in eval mode.
 
     pixels: uint8 (N, views, T, 3, H, W).
     """
@@ -60,10 +64,12 @@ def predict(model: nn.Module, pixels: Tensor, heads: Sequence[int], config: FitC
         n, views, t = chunk.shape[:3]
         keep = torch.linspace(0, t - 1, config.test_frames or t).round().long()
         clips = chunk[:, :, keep].flatten(0, 1).to(device).float() / 255
-        with autocast(device):
-            logits = model(clips)
-        shares = [part.float().softmax(-1) for part in split_heads(logits, heads)]
-        answers.append(torch.cat(shares, dim=-1).view(n, views, -1).mean(1).cpu())
+        found = []
+        for box in crop_boxes(clips.shape[-2], clips.shape[-1], config.test_crop, config.test_crops):
+            with autocast(device):
+                logits = model(_cropped(clips, box))
+            found.append(torch.cat([part.float().softmax(-1) for part in split_heads(logits, heads)], dim=-1))
+        answers.append(torch.stack(found).mean(0).view(n, views, -1).mean(1).cpu())
     return torch.cat(answers)
 
 
@@ -106,6 +112,15 @@ def fit(
     if best_state is not None:
         model.load_state_dict(best_state)
     return Fit(model.eval(), best, curve)
+
+
+def _cropped(clips: Tensor, box: Box) -> Tensor:
+    """(B, T, 3, H, W) to the same: what lies in the box, brought to the size of all."""
+    size = clips.shape[-2:]
+    if (box.height, box.width) == tuple(size):
+        return clips
+    part = clips[..., box.top : box.top + box.height, box.left : box.left + box.width]
+    return F.interpolate(part.flatten(0, 1), size, mode="bilinear", align_corners=False).unflatten(0, clips.shape[:2])
 
 
 def _draw_views(pixels: Tensor, rows: Tensor, frames: int | None, draw: torch.Generator) -> Tensor:

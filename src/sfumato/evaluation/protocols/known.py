@@ -51,6 +51,7 @@ from sfumato.evaluation.scoring import (
 from sfumato.recognizers import level_of
 from sfumato.training.device import hardware
 from sfumato.training.fit import FitConfig
+from sfumato.video.sampling import crop_boxes
 
 UTILITY = Exam("action", "what is done, by people never seen in training", "action", "video", "person")
 RAW = "identity"
@@ -69,10 +70,15 @@ class JudgeConfig:
     batch: int = 32
     seeds: int = 1
     views: int = 1
+    crop: float = 1.0  # of a picture's sides, what networks see of it when they are tested
+    crops: int = 1  # such crops, from end to end, whose answers are averaged
     attacks: tuple[str, ...] = ()  # only these; empty: those of the protocol, by the effort
     effort: str = "standard"  # see evaluation/effort.py; its epochs are for whoever sets `epochs`
     vlm: str = ""  # who reads the action in the protocol zero-shot
     prompts: tuple[str, ...] = ()  # and what it is asked there; empty: the protocol's own
+
+    def __post_init__(self) -> None:
+        crop_boxes(100, 100, self.crop, self.crops)  # refuses what is no crop
 
     def examinee(self, exam: Exam, dataset: VideoDataset) -> Examinee:
         """Who sits that exam. Frame-level examinees train on two frames of a clip at a time and are tested on eight."""
@@ -90,7 +96,10 @@ class JudgeConfig:
                 f"'{chosen}' looks at {level}s, and '{exam.name}' at {exam.level}s", "choose another one"
             )
         rate = 1e-3 if self.models == "standard" or exam.recognizer else 3e-3
-        fit = FitConfig(epochs=self.epochs, batch=self.batch, learning_rate=rate, flip=dataset.mirror_safe)
+        fit = FitConfig(
+            epochs=self.epochs, batch=self.batch, learning_rate=rate, flip=dataset.mirror_safe, test_crop=self.crop,
+            test_crops=self.crops,
+        )  # fmt: skip
         if exam.placed:
             fit = replace(fit, moved=False, flip=False)
         if exam.level == "frame":
