@@ -51,7 +51,7 @@ def test_a_judgement_from_end_to_end_and_again_without_training(
     assert (first.protocol, first.data, first.actions, first.persons) == ("known", "theatre:small", 2, 4)
     assert (first.test_clips, first.test_persons, first.seeds, first.epochs) == (24, 1, [0], 1)
     assert first.models == {"action": "tiny-video", "frame": "tiny-frame", "identity": "tiny-video"}
-    assert any("only 1 test persons" in note for note in first.notes)
+    assert any("only 1 test person " in note for note in first.notes)
     for line in first.lines:
         assert [a.attacker for a in line.attacks] == ["frame", "identity"]
         assert [s.target for s in line.strongest] == ["attributes", "identity"]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from sfumato.errors import SfumatoError
+from sfumato.errors import SfumatoError, counted
 from sfumato.training.device import autocast, hardware, pick_device, seeded
 
 
@@ -42,4 +42,4 @@ def test_a_cpu_computes_in_full_precision() -> None:
 
 
 def test_hardware_is_told_in_words() -> None:
-    assert hardware(torch.device("cpu")).endswith(f"{torch.get_num_threads()} threads")
+    assert hardware(torch.device("cpu")).endswith(f", {counted(torch.get_num_threads(), 'thread')}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from sfumato.errors import counted
 from sfumato.evaluation.result import Line, Score
 
 # A validation score that rose by less in the last quarter of the epochs was as good as flat.
@@ -51,7 +52,8 @@ def effort_notes(lines: Sequence[Line], epochs: int) -> list[str]:
     """
     curves = [(line.anonymizer, attack) for line in lines for attack in line.attacks if any(attack.curve)]
     if curves and all(math.isnan(attack.late_gain) for _, attack in curves):
-        return [f"{epochs} epochs are too few to see whether attackers would have gained from more"]
+        few = f"{counted(epochs, 'epoch')} {'is' if epochs == 1 else 'are'} too few"
+        return [f"{few} to see whether attackers would have gained from more"]
     notes = []
     for line in lines:
         rising = {a.attacker: a.late_gain for a in line.attacks if a.late_gain > RISING}

@@ -11,7 +11,7 @@ from typing import TypeVar
 import torch
 from torch import nn
 
-from sfumato.errors import SfumatoError
+from sfumato.errors import SfumatoError, counted
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -90,4 +90,4 @@ def hardware(device: torch.device) -> str:
             line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")
         ]
         model = names[0] if names else model
-    return f"{model}, {torch.get_num_threads()} threads"
+    return f"{model}, {counted(torch.get_num_threads(), 'thread')}"

@@ -22,7 +22,7 @@ from torch import Tensor
 from sfumato.anonymizers import fingerprint, label
 from sfumato.anonymizers.base import Anonymizer
 from sfumato.datasets.base import Part, VideoDataset
-from sfumato.errors import SfumatoError
+from sfumato.errors import SfumatoError, counted
 from sfumato.evaluation.admission import check_enough as _check_enough
 from sfumato.evaluation.admission import missing as _missing
 from sfumato.evaluation.admission import split_notes, without_rare
@@ -143,7 +143,10 @@ def possible_exams(
             "name another attack, or list the videos in a CSV with a column 'person' or attributes: manifest:index.csv",
         )
     if len(dataset.actions) < 2:
-        raise SfumatoError(f"{dataset.name} has fewer than two actions", "there is no utility to keep")
+        raise SfumatoError(
+            f"{dataset.name} has fewer than two actions",
+            "give two actions or more; without any labels, `sfumato certify` attacks",
+        )
     for exam in (UTILITY, *exams):
         _check_enough(exam, dataset)
     notes += filter(None, dict.fromkeys(exam.approach.note(dataset, config.views) for exam in exams))
@@ -362,7 +365,7 @@ class KnownProtocol:
         if not people:
             notes.append("who is in the clips is not known: the action may be judged on people seen in training")
         elif people < 5:
-            notes.append(f"only {people} test persons for the action: no interval over persons")
+            notes.append(f"only {counted(people, 'test person')} for the action: no interval over persons")
         if told_where:
             notes.append("*-people are told exactly where people are: a detector that misses somebody leaks more")
         models = {exam.name: self.recognizer(exam) for exam in self.exams}
