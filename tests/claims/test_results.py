@@ -121,6 +121,16 @@ def test_only_trials_as_they_are_described_now_count(place: Path, ledger: Ledger
     assert gather(ledger, place) == {}
 
 
+def test_of_a_row_that_was_done_again_nothing_counts(place: Path, ledger: Ledger) -> None:
+    plan, (plain, _) = results.plan_of(ledger.tables["one"], place), read_trials(place / "trials.toml")
+    first = judged() | about(plan, plain, 0, None)
+    again = first | {"action": "0.6", "residual": "", "residual_low": "", "residual_high": ""}  # inconclusive this time
+    write_rows(place / "rows.csv", [first, judged() | about(plan, plain, 1, None), again])
+    found = gather(ledger, place)
+    assert sorted(found["plain", "action", "the same"].values) == [0.6, 0.8]
+    assert found["plain", "residual", "the same"].values == (0.5,)  # of the other seed
+
+
 def test_what_another_protocol_has_judged_does_not_count(place: Path, ledger: Ledger) -> None:
     plan, (plain, _) = results.plan_of(ledger.tables["one"], place), read_trials(place / "trials.toml")
     write_rows(place / "rows.csv", [judged() | about(plan, plain, 0, None)])

@@ -62,15 +62,20 @@ def _number(text: Any) -> float:
 
 
 def gather(ledger: Ledger, root: Path) -> Found:
-    """What all tables of the ledger say about their trials as these are described now: older settings do not count."""
+    """What all tables of the ledger say about their trials as these are described now: older settings do not count.
+
+    Nor does a row of which there is a newer one, also where the newer one could not measure something.
+    """
     rows: list[Row] = []
     for table in ledger.tables.values():
+        latest: dict[tuple[str, ...], Row] = {}
         for row in read_rows(root / table.results):
             trial = _described(row["trial"], root / table.trials)
             plan = plan_of(table, Path(), judge_data="" if row["judged_on"] == "the same" else row["judged_on"])
             strength = float(row["strength"]) if row.get("strength") else None
             if trial and same(row, about(plan, trial, int(row["seed"]), strength)):
-                rows.append(row)
+                latest[row["trial"], row.get("strength") or "", row["judged_on"], row["seed"]] = row
+        rows += latest.values()
     return evidence(rows)
 
 
