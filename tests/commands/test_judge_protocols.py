@@ -84,7 +84,13 @@ WRONG = [
 
 @pytest.mark.parametrize(("arguments", "complaint"), WRONG)
 def test_a_mistake_is_one_line_before_the_first_training(
-    arguments: list[str], complaint: str, tmp_path: Path, sfumato: Any, trained: list[str]
+    arguments: list[str],
+    complaint: str,
+    tmp_path: Path,
+    sfumato: Any,
+    trained: list[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.chdir(tmp_path)  # where no demo has left its videos
     assert complaint in sfumato("judge", "blur", "--runs", tmp_path / "runs", *arguments).error
     assert trained == []
