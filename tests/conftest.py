@@ -13,9 +13,11 @@ import torch
 import typer.main
 from torch import Tensor
 
+from sfumato.datasets import theatre
 from sfumato.datasets.theatre import TheatreDataset
 from sfumato.evaluation.exam import Answers, Exam
 from sfumato.evaluation.protocols import known
+from sfumato.theatre.script import BALANCED
 
 KEPT: dict[tuple[object, ...], Any] = {}
 
@@ -92,3 +94,19 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(known, "sit", sit)
     return names
+
+
+@pytest.fixture
+def small_theatre(monkeypatch: pytest.MonkeyPatch) -> Callable[..., theatre.Preset]:
+    """Called, it makes `theatre:small` one of a minute: two actions, two people in training; what is given is otherwise."""
+
+    def shrink(**changes: Any) -> theatre.Preset:
+        minute = {
+            "side": 16, "frames": 2, "cast": (2, 1, 1), "sizes": (24, 24, 24), "prevalence": BALANCED,
+            "action_names": ("raise hand", "jumping jack"),
+        }  # fmt: skip
+        small = replace(theatre.PRESETS["small"], **(minute | changes))
+        monkeypatch.setitem(theatre.PRESETS, "small", small)
+        return small
+
+    return shrink

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from sfumato.anonymizers.latent_adapter import LatentAdapter
 from sfumato.errors import SfumatoError
+from sfumato.methods.splavu.config import SPLAVUConfig
 
 
 def features(*shape: int, seed: int = 0) -> Tensor:
@@ -104,6 +105,13 @@ def test_it_has_as_many_parameters_as_the_paper_counts(width: int, millions: flo
     count = sum(p.numel() for module in trained for p in module.parameters())
     assert count == pytest.approx(24 * width**2 + 400 * width, rel=0.01)
     assert count / 1e6 == pytest.approx(millions, rel=0.01)
+
+
+@pytest.mark.parametrize(("width", "millions"), [(768, 3.9), (1024, 6.8), (1280, 10.5), (1408, 12.6)])
+def test_the_default_has_far_fewer(width: int, millions: float) -> None:
+    with torch.device("meta"):
+        trained = [LatentAdapter(width, tokens=SPLAVUConfig().pieces(width)), nn.Linear(width, 400)]
+    assert sum(p.numel() for module in trained for p in module.parameters()) / 1e6 == pytest.approx(millions, abs=0.05)
 
 
 def test_the_mlp_is_the_papers() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,6 @@ from sfumato.claims.bench import Trial, about, missing, read_rows, run_jobs, sam
 from sfumato.claims.latent_bench import LatentBench, LatentPlan
 from sfumato.claims.ledger import Ledger, Table, load_ledger
 from sfumato.claims.results import gather, plan_of
-from sfumato.datasets import theatre
 from sfumato.datasets.annotations import Annotation, add_annotations
 from sfumato.datasets.feature_store import FeatureStore, FeatureWriter, Manifest
 from sfumato.datasets.sample import Segment
@@ -28,7 +28,6 @@ from sfumato.evaluation.latent.base import LatentProtocol, Sheet
 from sfumato.recognizers import make_recognizer
 from sfumato.recognizers.base import VideoRecognizer
 from sfumato.recognizers.encoders import load_encoder, save_encoder
-from sfumato.theatre.script import BALANCED
 from sfumato.training.feature_data import Stored
 
 SMALL: dict[str, Any] = {
@@ -43,17 +42,13 @@ PLAYS = {
 
 
 @pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, small_theatre: Callable[..., object]) -> None:
     """A shelf of our own, few resamples, short judges, and a theatre of 16 clips."""
     monkeypatch.setattr(shelf, "WEIGHTS", tmp_path / "weights")
     monkeypatch.setattr(scoring, "SAMPLES", 20)
     monkeypatch.setattr(latent_bench, "EPOCHS", {"detection": 1, "anomaly": 1})
     monkeypatch.setattr(latent_bench, "PARTS", ("train", "train", "val", "test"))
-    preset = replace(
-        theatre.PRESETS["small"], side=16, frames=8, cast=(2, 1, 1), sizes=(8, 2, 2), prevalence=BALANCED,
-        action_names=("raise hand", "jumping jack"),
-    )  # fmt: skip
-    monkeypatch.setitem(theatre.PRESETS, "small", preset)
+    small_theatre(frames=8, sizes=(8, 2, 2))
 
 
 @pytest.fixture

@@ -2,15 +2,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from sfumato.cli import main
-from sfumato.datasets import theatre
-from sfumato.theatre.script import BALANCED
 from sfumato.video import VideoWriter
 
 
@@ -72,11 +70,7 @@ def files() -> Callable[[Path], list[str]]:
 
 
 @pytest.fixture
-def minute_theatre(monkeypatch: pytest.MonkeyPatch, drawn_once: None) -> None:
+def minute_theatre(monkeypatch: pytest.MonkeyPatch, small_theatre: Callable[..., object], drawn_once: None) -> None:
     """`theatre:small` so small that a whole judgement takes seconds."""
-    small = replace(
-        theatre.PRESETS["small"], side=16, frames=2, cast=(2, 1, 1), sizes=(24, 24, 24), prevalence=BALANCED,
-        action_names=("raise hand", "jumping jack"),
-    )  # fmt: skip
-    monkeypatch.setitem(theatre.PRESETS, "small", small)
+    small_theatre()
     monkeypatch.setattr("sfumato.commands.judge._EPOCHS", {"tiny": 1})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,6 @@ from sfumato.anonymizers.latent_storage import load_latent
 from sfumato.datasets import theatre
 from sfumato.datasets.feature_store import FeatureStore
 from sfumato.recognizers import make_recognizer
-from sfumato.theatre.script import BALANCED
 from sfumato.training.run import RunFolder
 
 TINY: dict[str, Any] = {
@@ -28,15 +28,11 @@ def tiny(**changes: Any) -> list[str]:
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_theatre: Callable[..., object]) -> Path:
     """An empty working folder on a machine without a GPU, with a theatre of 16 clips."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    small = replace(
-        theatre.PRESETS["small"], side=16, frames=16, cast=(2, 1, 1), sizes=(8, 4, 4), prevalence=BALANCED,
-        action_names=("raise hand", "jumping jack"),
-    )  # fmt: skip
-    monkeypatch.setitem(theatre.PRESETS, "small", small)
+    small_theatre(frames=16, sizes=(8, 4, 4))
     monkeypatch.setitem(theatre.PRESETS, "", replace(theatre.PRESETS[""], side=16))
     return tmp_path
 

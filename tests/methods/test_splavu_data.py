@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,6 @@ from sfumato.methods.splavu.config import SPLAVUConfig
 from sfumato.methods.splavu.train import gather_features, train
 from sfumato.recognizers.encoders import Encoder
 from sfumato.recognizers.weights import checksum
-from sfumato.theatre.script import BALANCED
 from sfumato.training.feature_data import Filmed, tell_problems
 from sfumato.training.options import load_options
 
@@ -47,13 +47,9 @@ class Corners(Encoder):
 
 
 @pytest.fixture
-def minute_theatre(monkeypatch: pytest.MonkeyPatch) -> None:
+def minute_theatre(monkeypatch: pytest.MonkeyPatch, small_theatre: Callable[..., object]) -> None:
     """24 training clips of 2 frames, and screenplays of 16 pixels."""
-    small = replace(
-        theatre.PRESETS["small"], side=16, frames=2, cast=(2, 1, 1), sizes=(24, 12, 12), prevalence=BALANCED,
-        action_names=("raise hand", "jumping jack"),
-    )  # fmt: skip
-    monkeypatch.setitem(theatre.PRESETS, "small", small)
+    small_theatre(sizes=(24, 12, 12))
     monkeypatch.setitem(theatre.PRESETS, "", replace(theatre.PRESETS[""], side=16))
 
 

@@ -33,14 +33,14 @@ class FrameGame(Game):
     config: AdversarialConfig
     anonymizer: UNet | UNetPlusPlus
 
+    def __init__(self, config: AdversarialConfig, banks: Banks, *, seed: int, device: torch.device) -> None:
+        super().__init__(config, banks, seed=seed, device=device)
+        self._bring(0.0)
+
     def make_anonymizer(self, size: int) -> UNet | UNetPlusPlus:
         """f_A as the config asks for."""
         times = self.banks.action.times
         return make_frame_network(self.config, size, times.shape[1], frame_step(times))
-
-    def __init__(self, config: AdversarialConfig, banks: Banks, *, seed: int, device: torch.device) -> None:
-        super().__init__(config, banks, seed=seed, device=device)
-        self._bring(0.0)
 
     def schedule(self, step: int) -> None:
         """The rates of this minimax step, and how far drawings are brought to the middle in it."""
