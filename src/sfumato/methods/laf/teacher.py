@@ -19,7 +19,8 @@ def load_teacher(name: str) -> VideoLanguageModel:
     """
     if not name:
         raise SfumatoError(
-            "no vision-language model is named", "add --set vlm=FOLDER, vlm=xclip:FOLDER_OR_ID or vlm=actionclip:FOLDER_OR_ID"
+            "no vision-language model is named",
+            "add --set vlm=vlm (ships, for theatre:small), vlm=FOLDER, vlm=xclip:FOLDER_OR_ID or vlm=actionclip:…",
         )  # fmt: skip
     return load_vlm(name)
 
