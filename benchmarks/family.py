@@ -13,7 +13,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from sfumato.claims.bench import Plan, missing, read_rows, read_trials, run_jobs, write_rows
+from sfumato.claims.bench import Plan, missing, read_rows, read_trials, write_rows
+from sfumato.claims.lanes import run_jobs
 
 
 def main() -> None:

@@ -18,9 +18,9 @@ from sfumato.claims.bench import (
     open_run,
     read_rows,
     read_trials,
-    run_jobs,
     write_rows,
 )
+from sfumato.claims.lanes import run_jobs
 from sfumato.datasets import open_dataset
 from sfumato.errors import SfumatoError
 from sfumato.evaluation import scoring

@@ -1,4 +1,4 @@
-"""Trains and judges the trials of a file, several side by side where a GPU has room, and keeps a row of each in a CSV table.
+"""Trains and judges the trials of a file, and keeps a row of each in a CSV table.
 
 A trials file lists `[[trial]]` tables: a name, a method, perhaps a recipe, and the settings that differ; `[common]` holds
 those that all share. Each trial is trained as `sfumato train` does it and judged as `sfumato judge` does it; one with
@@ -9,13 +9,13 @@ only judged. A row is written as soon as it is there, and rows that are there ar
 from __future__ import annotations
 
 import csv
+import fcntl
 import hashlib
 import io
-import multiprocessing as mp
-import queue
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -193,11 +193,26 @@ def network_of(anonymizer: Anonymizer) -> str:
 
 def open_run(plan: Plan, trial: Trial, seed: int, config: Any, data: str) -> RunFolder:
     """The folder of a trial's training, whether that is finished, was stopped or is to begin."""
-    asked = to_dict(config)
-    digest = hashlib.sha256(repr((asked, data)).encode()).hexdigest()[:8]
-    folder = plan.runs / f"{(trial.training or trial.name).replace(' ', '-')}-{seed}-{digest}"
-    told = {"method": trial.method, "config": asked, "data": data, "seed": seed}
+    told = {"method": trial.method, "config": to_dict(config), "data": data, "seed": seed}
+    folder = _run_path(plan, trial, seed, config, data)
     return RunFolder.open(folder, told | {"commit": commit()}, resume=folder.exists())
+
+
+def _run_path(plan: Plan, trial: Trial, seed: int, config: Any, data: str) -> Path:
+    digest = hashlib.sha256(repr((to_dict(config), data)).encode()).hexdigest()[:8]
+    return plan.runs / f"{(trial.training or trial.name).replace(' ', '-')}-{seed}-{digest}"
+
+
+@contextmanager
+def turn(path: Path) -> Iterator[None]:
+    """While it lasts, other processes that want the same turn wait; it ends with the process, however that ends.
+
+    >>> with turn(Path("runs/.turns/spact")): ...
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def rounded(row: Row) -> Row:
@@ -221,9 +236,11 @@ class Workshop(ABC):
         method = find_method(trial.method)
         recipe = Path(trial.recipe) if trial.recipe else None
         config = load_options(method.config, recipe=recipe, settings=trial.settings())
-        run = open_run(self.plan, trial, seed, config, self.plan.data)
-        if not run.result.exists():
-            method.train(config, Stage(self.banks, run, seed, self.device, title=method.name))
+        path = _run_path(self.plan, trial, seed, config, self.plan.data)
+        with turn(path.parent / ".turns" / path.name):  # another lane may be at the same training
+            run = open_run(self.plan, trial, seed, config, self.plan.data)
+            if not run.result.exists():
+                method.train(config, Stage(self.banks, run, seed, self.device, title=method.name))
         return run
 
     def rows(self, trial: Trial, seed: int, strengths: list[Strength]) -> Iterator[Row]:
@@ -289,66 +306,3 @@ def _own(result: dict[str, Any]) -> Row:
         for key in ("chance", "raw", "in training", "fresh")
     }
     return found | {"shown": result["watched"].get("shown"), "trained_parameters": result.get("trained_parameters")}
-
-
-def run_jobs(plan: Plan, todo: Sequence[Job]) -> Iterator[Row]:
-    """The rows of those jobs, as they get ready. What cannot be done is told at the end: the others go on without it."""
-    failed: list[str] = []
-    for found in _work(plan, todo):
-        if isinstance(found, str):
-            failed.append(found)
-        else:
-            yield found
-    if failed:
-        raise SfumatoError(
-            f"{len(failed)} of {len(todo)} trials could not be done (first: {failed[0]})",
-            "what is done is kept: run again to go on",
-        )
-
-
-def _try(bench: Desk, job: Job) -> Iterator[Row | str]:
-    """The rows of a job; where it cannot be done, why."""
-    try:
-        yield from bench.rows(*job)
-    except SfumatoError as error:
-        yield f"{job[0].name}, seed {job[1]}: {error}"
-
-
-def _work(plan: Plan, todo: Sequence[Job]) -> Iterator[Row | str]:
-    if not todo:
-        return
-    plan.prepare()
-    if plan.lanes == 1:
-        bench = plan.open()
-        yield from (found for job in todo for found in _try(bench, job))
-        return
-    context = mp.get_context("spawn")
-    jobs, rows = context.Queue(), context.Queue()
-    for job in [*todo, *[None] * plan.lanes]:
-        jobs.put(job)
-    crew = [context.Process(target=_lane, args=(n, plan, jobs, rows), daemon=True) for n in range(plan.lanes)]
-    for process in crew:
-        process.start()
-    waiting = plan.lanes
-    while waiting:
-        try:
-            row = rows.get(timeout=5)
-        except queue.Empty:
-            if any(process.exitcode for process in crew):
-                raise SfumatoError("a lane broke down, see above", "what is done is kept: run again to go on") from None
-            continue
-        if row is None:
-            waiting -= 1
-        else:
-            yield row
-
-
-def _lane(number: int, plan: Plan, jobs: mp.Queue[Job | None], rows: mp.Queue[Row | str | None]) -> None:
-    """One process that does jobs until there are none. The first one judges raw video for all while the others train."""
-    bench = plan.open()
-    if number == 0:
-        bench.begin()
-    while (job := jobs.get()) is not None:
-        for found in _try(bench, job):
-            rows.put(found)
-    rows.put(None)

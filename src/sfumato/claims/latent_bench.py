@@ -136,8 +136,6 @@ class LatentBench:
 
     def __init__(self, plan: LatentPlan) -> None:
         self.plan, self.device = plan, pick_device(plan.device)
-        if self.device.type == "cpu" and plan.lanes > 1:
-            torch.set_num_threads(max(1, torch.get_num_threads() // plan.lanes))
         self.data = {role: self._read(role) for role in ("action", *TASKS)}
         self._protocols: dict[str, LatentProtocol] = {}
         self._raw: dict[tuple[str, int], Sheet] = {}

@@ -9,8 +9,19 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from sfumato.claims.bench import Plan, Row, Trial, about, missing, read_rows, read_trials, run_jobs, same, write_rows
+from sfumato.claims.bench import (
+    Plan,
+    Row,
+    Trial,
+    about,
+    missing,
+    read_rows,
+    read_trials,
+    same,
+    write_rows,
+)
 from sfumato.claims.dropped_bench import DROPPED, DroppedPlan
+from sfumato.claims.lanes import Task, in_lanes_order, run_tasks
 from sfumato.claims.latent_bench import LatentPlan
 from sfumato.claims.ledger import EXACT, MEASURES, RAW, Claim, Ledger, Table
 from sfumato.claims.verdict import Evidence, Found, raw_beside
@@ -106,6 +117,8 @@ def run_claims(
     claims: Iterable[Claim], ledger: Ledger, root: Path, runs: Path, *, seeds: int, device: str, lanes: int
 ) -> Iterable[str]:
     """Train and judge what those claims lack; a line about each row as it gets ready."""
+    tasks: list[Task] = []
+    tables: dict[Plan, Table] = {}
     for table in ledger.tables.values():
         trials = read_trials(root / table.trials)
         known = {name_of(trial.name, at): trial for trial in trials for at in ("", *trial.strengths)}
@@ -116,12 +129,14 @@ def run_claims(
         for judged_on, wanted in asked.items():
             judge_data = "" if judged_on == "the same" else judged_on
             plan = plan_of(table, runs, judge_data=judge_data, device=device, lanes=lanes)
-            rows = read_rows(root / table.results)
-            for row in run_jobs(plan, missing(plan, list(wanted.values()), seeds, rows)):
-                rows.append(row)
-                write_rows(root / table.results, rows)
-                leaks = f": residual {row['residual']}" if row.get("residual") else ""
-                yield f"{name_of(row['trial'], row['strength'])}, seed {row['seed']}{leaks}"
+            tables[plan] = table
+            lacking = missing(plan, list(wanted.values()), seeds, read_rows(root / table.results))
+            tasks += [(plan, job) for job in lacking]
+    for plan, row in run_tasks(in_lanes_order(tasks), lanes):
+        results = root / tables[plan].results
+        write_rows(results, [*read_rows(results), row])
+        leaks = f": residual {row['residual']}" if row.get("residual") else ""
+        yield f"{name_of(row['trial'], row['strength'])}, seed {row['seed']}{leaks}"
 
 
 def check_trials(ledger: Ledger, root: Path) -> None:

@@ -15,7 +15,8 @@ from rich import box
 from rich.table import Table
 
 from sfumato.anonymizers import Anonymizer, parse_name, untrained
-from sfumato.claims.bench import Plan, Row, Trial, missing, read_rows, read_trials, run_jobs, write_rows
+from sfumato.claims.bench import Plan, Row, Trial, missing, read_rows, read_trials, write_rows
+from sfumato.claims.lanes import run_jobs
 from sfumato.claims.results import name_of
 from sfumato.commands.console import err, out, say
 from sfumato.commands.judge import report_problems

@@ -1,0 +1,48 @@
+"""What the lanes of test_lanes.py do, in a module of its own so that spawned processes can import it by name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sfumato.claims.bench import Plan, Row, Strength, Trial, turn
+from sfumato.errors import SfumatoError
+
+
+@dataclass(frozen=True)
+class NotedPlan(Plan):
+    """A plan whose desks train nothing and write down what they are asked."""
+
+    def open(self) -> NotedDesk:
+        return NotedDesk(self)
+
+
+class NotedDesk:
+    def __init__(self, plan: NotedPlan) -> None:
+        self.plan = plan
+        self._note("opened")
+
+    def begin(self) -> None:
+        self._note("begun")
+
+    def rows(self, trial: Trial, seed: int, strengths: list[Strength]) -> Iterator[Row]:
+        if trial.name == "wrong":
+            raise SfumatoError("this cannot be done", "leave it")
+        for strength in strengths:
+            yield {"plan": self.plan.data, "trial": trial.name, "seed": seed, "strength": strength}
+
+    def _note(self, what: str) -> None:
+        self.plan.runs.mkdir(exist_ok=True)
+        with (self.plan.runs / f"{self.plan.data} {what}").open("a") as file:
+            file.write(f"{os.getpid()}\n")
+
+
+def count_up(path: str, lock: str) -> None:
+    """Add one to the number in a file, slowly, as often as it takes to collide with whoever does the same."""
+    from pathlib import Path
+
+    file = Path(path)
+    for _ in range(200):
+        with turn(Path(lock)):
+            file.write_text(str(int(file.read_text()) + 1))

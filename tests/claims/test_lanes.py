@@ -1,0 +1,74 @@
+"""Jobs of several plans, one after another and in processes side by side."""
+
+from __future__ import annotations
+
+import multiprocessing as mp
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from sfumato.claims.bench import Plan, Trial
+from sfumato.claims.lanes import in_lanes_order, run_tasks
+from sfumato.errors import SfumatoError
+
+
+@pytest.fixture
+def lane_work(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The module with the desks, importable here and in spawned processes."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    return import_module("lane_work")
+
+
+def test_lanes_share_the_jobs_of_all_plans(tmp_path: Path, lane_work: ModuleType) -> None:
+    plans = [lane_work.NotedPlan(name, tmp_path / "runs", lanes=2) for name in ("first", "second")]
+    jobs = [(Trial(f"trial {n}", anonymizer="blur"), 0, [None, 2.0]) for n in range(3)]
+    found = list(run_tasks([(plan, job) for plan in plans for job in jobs], lanes=2))
+    told = sorted((plan.data, row["plan"], row["trial"], str(row["strength"])) for plan, row in found)
+    assert told == sorted(
+        (name, name, f"trial {n}", at) for name in ("first", "second") for n in range(3) for at in ("None", "2.0")
+    )
+    for name in ("first", "second"):
+        assert len((tmp_path / "runs" / f"{name} begun").read_text().split()) == 1  # raw video is one lane's work
+        opened = (tmp_path / "runs" / f"{name} opened").read_text().split()
+        assert len(opened) == len(set(opened)) <= 2  # each lane sets up a desk once, if at all
+
+
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_what_cannot_be_done_is_told_after_the_others(tmp_path: Path, lane_work: ModuleType, lanes: int) -> None:
+    plan = lane_work.NotedPlan("first", tmp_path, lanes=lanes)
+    wrong, right = (Trial(name, anonymizer="blur") for name in ("wrong", "right"))
+    rows = run_tasks([(plan, (wrong, 0, [None])), (plan, (right, 3, [None]))], lanes)
+    assert next(rows)[1]["trial"] == "right"
+    with pytest.raises(SfumatoError, match=r"1 of 2 trials could not be done \(first: wrong, seed 0: this cannot"):
+        next(rows)
+
+
+def test_what_shares_a_training_comes_after_all_that_begin_one(tmp_path: Path) -> None:
+    here, elsewhere = Plan("theatre:small", tmp_path), Plan("theatre:small", tmp_path, "theatre:small-novel")
+    first = Trial("stprivacy", "stprivacy", config={"patch": 8}, strengths=(0.3,))
+    dropped = Trial("what was dropped", "stprivacy", config={"patch": 8}, training="stprivacy")
+    other, blur = Trial("two passes", "stprivacy", config={"two_pass": True}), Trial("blur", anonymizer="blur")
+    asked = [
+        (here, (first, 1, [None])), (here, (first, 0, [None, 0.3])), (here, (dropped, 0, [None])),
+        (elsewhere, (first, 0, [None])), (here, (other, 0, [None])), (here, (blur, 0, [None])),
+    ]  # fmt: skip
+    ordered = [(trial.name, seed, at, plan.judge_data) for plan, (trial, seed, at) in in_lanes_order(asked)]
+    assert ordered == [
+        ("stprivacy", 0, [None], ""), ("two passes", 0, [None], ""), ("blur", 0, [None], ""),
+        ("stprivacy", 0, [0.3], ""), ("what was dropped", 0, [None], ""),
+        ("stprivacy", 0, [None], "theatre:small-novel"), ("stprivacy", 1, [None], ""),
+    ]  # fmt: skip
+
+
+def test_processes_take_turns(tmp_path: Path, lane_work: ModuleType) -> None:
+    number = tmp_path / "number"
+    number.write_text("0")
+    context = mp.get_context("spawn")
+    crew = [context.Process(target=lane_work.count_up, args=(str(number), str(tmp_path / "turns" / "x"))) for _ in "ab"]
+    for process in crew:
+        process.start()
+    for process in crew:
+        process.join()
+    assert number.read_text() == "400"
