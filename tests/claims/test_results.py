@@ -162,7 +162,7 @@ def test_running_a_claim_does_what_it_lacks(place: Path, ledger: Ledger, monkeyp
     lines = run()
     # Seed after seed, and what needs no training of its own last.
     assert asked == [
-        (name, seed, [at]) for seed in (0, 1) for name, at in (("sharp", None), ("plain", None), ("sharp", 0.5))
+        (name, seed, [at]) for seed in (0, 1) for name, at in (("plain", None), ("sharp", None), ("sharp", 0.5))
     ]
     assert len(lines) == 6 and len(read_rows(place / "rows.csv")) == 6
     assert run() == []

@@ -6,6 +6,7 @@ import math
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -121,22 +122,28 @@ def run_claims(
     tables: dict[Plan, Table] = {}
     for table in ledger.tables.values():
         trials = read_trials(root / table.trials)
-        known = {name_of(trial.name, at): trial for trial in trials for at in ("", *trial.strengths)}
-        asked: dict[str, dict[str, Trial]] = defaultdict(dict)  # judged on what, which trials
+        known = {name_of(trial.name, at) for trial in trials for at in ("", *trial.strengths)}
+        asked: dict[str, set[str]] = defaultdict(set)  # judged on what, which trials, and at which strengths
         for each in (comparison for claim in claims for comparison in claim.comparisons):
-            found = {known[name].name: known[name] for name in each.trials() if name in known}
-            asked[each.judged_on] |= found
-        for judged_on, wanted in asked.items():
+            asked[each.judged_on] |= known & set(each.trials())
+        for judged_on, names in asked.items():
             judge_data = "" if judged_on == "the same" else judged_on
             plan = plan_of(table, runs, judge_data=judge_data, device=device, lanes=lanes)
             tables[plan] = table
-            lacking = missing(plan, list(wanted.values()), seeds, read_rows(root / table.results))
+            wanted = [trial for trial in (_at_strengths(trial, names) for trial in trials) if trial]
+            lacking = missing(plan, wanted, seeds, read_rows(root / table.results))
             tasks += [(plan, job) for job in lacking]
     for plan, row in run_tasks(in_lanes_order(tasks), lanes):
         results = root / tables[plan].results
         write_rows(results, [*read_rows(results), row])
         leaks = f": residual {row['residual']}" if row.get("residual") else ""
         yield f"{name_of(row['trial'], row['strength'])}, seed {row['seed']}{leaks}"
+
+
+def _at_strengths(trial: Trial, names: set[str]) -> Trial | None:
+    """The trial at those of its strengths that are named; None where it is not named at all."""
+    strengths = tuple(at for at in trial.strengths if name_of(trial.name, at) in names)
+    return replace(trial, strengths=strengths) if strengths or trial.name in names else None
 
 
 def check_trials(ledger: Ledger, root: Path) -> None:
