@@ -22,6 +22,7 @@ from sfumato.evaluation.provenance import commit, versions
 from sfumato.methods import METHODS, find_method
 from sfumato.registry import unknown_name
 from sfumato.theatre.compositions import rehearsed
+from sfumato.training.audit import idle
 from sfumato.training.bank import Bank, load_bank, training_indices, watched_indices
 from sfumato.training.captions import UNSEEN, CaptionConfig, train_captions, weights_folder
 from sfumato.training.contest import Stage
@@ -304,6 +305,11 @@ def show_run(run: RunFolder) -> None:
         say(
             f"f_T hardly reads what f_A draws (L_T {watched['L_T']:.2f}, guessing {blind:.2f}): what it hides is destroyed; "
             "train longer, or with another utility"
+        )
+    if any(idle(row) for row in result["audit"]):
+        say(
+            "f_B never read anything, of raw video neither: f_A had no opponent, and what it hides is not f_B's doing; give f_B "
+            "more opponent_steps, a higher budget_rate or other budget_models"
         )
     if str(about["data"]).startswith("theatre"):
         say(DRAWN_PEOPLE)

@@ -61,3 +61,12 @@ def verdict(raw: float | None, chance: float) -> str:
     'inconclusive'
     """
     return "measured" if raw is not None and raw >= chance + FLOOR else "inconclusive"
+
+
+def idle(row: Mapping[str, Any]) -> bool:
+    """Whether, by its line in the audit, an f_B that f_A was trained against read nothing, nor a fresh one of raw video.
+
+    >>> idle({"in training": 0.69, "raw": 0.7, "chance": 0.7}), idle({"in training": None, "raw": 0.7, "chance": 0.7})
+    (True, False)
+    """
+    return row["in training"] is not None and max(row["in training"], row["raw"]) < row["chance"] + FLOOR
