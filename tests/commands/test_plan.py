@@ -155,6 +155,25 @@ def test_the_plan_on_the_screen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     assert not files(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("name", "gpu", "steps", "total"),
+    [
+        # 35,666 videos of five views, and the same anonymized.
+        ("baselines-celebv-hq", "h200", ["clips 214.7 GB beside the GPU"], "clips of 215 GB do not fit there: they are held"),
+        ("spact-p-hvu", "h200", ["clips 147.6 GB beside the GPU", "clips 1572.9 GB beside the GPU"], "clips of 1573 GB"),
+        ("spact-ucf101-vispr1", "h200", ["clips 6.1 GB,", "clips 88.5 GB\n"], ""),  # in two sets, one after the other
+        ("spact-ucf101-vispr1", "a100", ["clips 6.1 GB,", "clips 88.5 GB beside the GPU"], "clips of 80 GB"),
+    ],
+)  # fmt: skip
+def test_a_plan_says_which_clips_are_held_beside_the_gpu(
+    name: str, gpu: str, steps: list[str], total: str, sfumato: Any
+) -> None:
+    shown = sfumato("reproduce", name, "--dry-run", "--device", gpu).out
+    assert all(step in shown for step in steps)
+    assert total in shown if total else "do not fit" not in shown
+    assert "that is more memory than" not in shown
+
+
 def test_the_plan_says_what_is_left_out_and_starts_counting_at_one(sfumato: Any) -> None:
     shown = sfumato("reproduce", "splavu-raw-videos", "--dry-run").out
     assert "cannot be run here yet: splavu encodes every clip once" in shown

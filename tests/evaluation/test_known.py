@@ -42,6 +42,17 @@ def plain(result: Result) -> str:
     return repr(asdict(result))  # NaN is not equal to NaN, its name is
 
 
+@pytest.mark.parametrize("home", [None, torch.device("cpu", 0)])
+def test_what_does_not_fit_on_the_device_is_judged_alike(
+    home: torch.device | None, minute: TheatreDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fits = protocol(minute, tmp_path / "device").judge([COARSE], RAW)
+    monkeypatch.setattr("sfumato.evaluation.material.home_of", lambda size, device: home)
+    elsewhere = protocol(minute, tmp_path / "elsewhere").judge([COARSE], RAW)
+    assert plain(fits) == plain(elsewhere)
+    assert {path.suffix for path in (tmp_path / "elsewhere").iterdir()} == {".npz"}  # no clip stays there
+
+
 def test_a_judgement_from_end_to_end_and_again_without_training(
     minute: TheatreDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trained: list[str]
 ) -> None:

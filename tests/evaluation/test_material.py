@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -9,6 +11,7 @@ from sfumato.anonymizers.base import Anonymizer, ClipSpec
 from sfumato.datasets.base import Clips
 from sfumato.datasets.theatre import TheatreDataset
 from sfumato.errors import SfumatoError
+from sfumato.evaluation import material as held
 from sfumato.evaluation.material import Material, anonymize_clips
 
 CPU = torch.device("cpu")
@@ -129,10 +132,35 @@ def test_people_are_hidden_by_the_masks_and_refused_without() -> None:
 
 
 def test_material_loads_every_clip_once_and_finds_it_again(minute: TheatreDataset) -> None:
-    material = Material(minute, views=1, device=CPU)
+    material = Material(minute, views=1, device=CPU, folder=Path())
     assert len(material.clips.pixels) == len(minute)
     for by in ("person", "clip"):
         indices = minute.split("test", by)
         found = material.clips.pixels[material.rows(indices)]
         assert found.equal(minute.clips(indices).pixels)
     assert material.rows(torch.tensor([5, 2])).tolist() == [5, 2]
+
+
+@pytest.mark.parametrize("home", [None, torch.device("cpu", 0)])
+def test_clips_that_do_not_fit_are_held_elsewhere_and_no_part_is_copied(
+    home: torch.device | None, minute: TheatreDataset, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[float] = []
+    monkeypatch.setattr(held, "home_of", lambda size, device: asked.append(size) or home)
+    monkeypatch.setattr(held, "AT_ONCE", 7)
+    told: list[tuple[int, int]] = []
+    material = Material(minute, views=1, device=CPU, folder=tmp_path, progress=lambda *line: told.append(line))
+    pixels = material.clips.pixels
+    assert asked == [3 * pixels.numel()] and told[:2] == [(7, len(minute)), (14, len(minute))]
+    assert told[-1] == (len(minute), len(minute)) and material.clips.people is not None
+    for part in ("train", "val", "test"):
+        indices = minute.split(part, "person")  # type: ignore[arg-type]
+        found = material.part(pixels, indices)
+        assert found.equal(minute.clips(indices).pixels)
+        assert found.untyped_storage().data_ptr() == pixels.untyped_storage().data_ptr()
+        assert material.clips.people[material.rows(indices)].equal(minute.clips(indices).people)
+    some = minute.split("train", "person")[::2]  # not in one piece
+    assert material.part(pixels, some).equal(minute.clips(some).pixels)
+    done = anonymize_clips(load("blacken-people"), material.clips, CPU, into=material.reserve(len(minute)))
+    assert done.equal(anonymize_clips(load("blacken-people"), material.clips, CPU))
+    assert not list(tmp_path.iterdir())

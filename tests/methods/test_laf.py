@@ -220,7 +220,7 @@ def test_a_model_that_does_not_fit_is_refused_with_the_shapes(vlm: Any, complain
     with pytest.raises(SfumatoError, match=complaint) as error:
         LabelFree(LaFConfig(**TINY), vlm(), make_banks(), seed=0, device=CPU)
     assert "\n" not in str(error.value)
-    require_fit(make_vlm(), make_clips(1, 0))
+    require_fit(make_vlm(), make_clips(1, 0), CPU)
 
 
 # ---- a whole training ----------------------------------------------------------------------------------------------

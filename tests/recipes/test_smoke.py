@@ -21,6 +21,7 @@ QUICK = (
     "stprivacy-pa-hmdb51",
     "laf-no-patch-embedding",
     "splavu-retrieval",
+    "splavu-vp-hmdb51-supervised",  # from videos through an encoder
     "baselines-celebv-hq",
     "spact-p-hvu",
 )

@@ -221,3 +221,16 @@ def test_without_labels_nobody_looks_at_any(monkeypatch: pytest.MonkeyPatch) -> 
     assert bank.actions.tolist() == [-1] * len(bank)
     assert (bank.answers.shape, bank.heads, bank.questions("both")) == ((len(bank), 0), (), ())
     assert watched_indices(data, "clip", 99, labels=False).equal(data.split("val", "clip"))
+
+
+def test_clips_that_the_device_has_no_room_for_stay_on_the_cpu_and_are_taken_from_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data, asked = crossed(), []
+    monkeypatch.setattr("sfumato.training.bank.home_of", lambda size, device: asked.append(size))
+    bank = load_bank(data, training_indices(data), device=torch.device("meta"))
+    assert asked == [1.5 * bank.pixels.numel()]
+    assert bank.pixels.device == CPU and bank.answers.device.type == "meta"
+    rows, frames = torch.tensor([2, 0]), torch.tensor([0, 0])
+    assert bank.take(rows).equal(bank.pixels[[2, 0]])
+    assert bank.take(rows, frames).equal(bank.pixels[[2, 0], [0, 0]])

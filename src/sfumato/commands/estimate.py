@@ -24,6 +24,7 @@ from sfumato.recognizers import level_of, make_recognizer
 from sfumato.registry import unknown_name
 from sfumato.training.frame_game import make_frame_network
 from sfumato.training.opponents import Lineup, make_opponent
+from sfumato.training.room import SHARE
 
 # benchmarks/results/train_speed_h200.json: at batch 32, clips of 16×112×112, a clip in either step of the game counts one.
 MEASURED_CLIPS, MEASURED_BATCH = 377.86, 32
@@ -42,6 +43,7 @@ FRAME_OF_VIT_B = 17.6e9
 WIDTH_OF_VIDEOMAE_B = 768
 BACKWARD = 3  # a pass forth and back costs about three forth
 STEP = 2e-3  # seconds a step of a small network takes at least, to start its kernels: a rule of thumb, not measured
+GB = 1e9
 ADAM = 16  # bytes for each parameter: itself, its gradient and two averages
 
 
@@ -89,6 +91,15 @@ def gpu_named(device: str) -> str:
         found = torch.cuda.get_device_name().lower()
         return next((name for name in GPUS if name in found), "h200")
     return "h200"
+
+
+def fits(size: float, gpu: str) -> bool:
+    """Whether clips that take so many bytes, with what is needed beside them, are held on an empty GPU.
+
+    >>> fits(100e9, "h200"), fits(100e9, "a100")
+    (True, False)
+    """
+    return size <= SHARE * GPUS[gpu][1] * GB
 
 
 def speed(gpu: str) -> float:

@@ -32,6 +32,21 @@ def extract_command(
     )
 
 
+@features.command("import")
+def import_command(
+    lists: Annotated[list[Path], typer.Argument(help="text files with one path of a .npy file a line", metavar="LIST")],
+    labels: Annotated[Path, typer.Option(help="the folder of UCF-Crime's Anomaly_Train.txt and Temporal_Anomaly_…")],
+    encoder: Annotated[str, typer.Option(help="who made them: a name, or the folder of a store of the same encoder")],
+    output: Annotated[Path, typer.Option("-o", "--out", help="the folder they go into; run again to go on")],
+    frames: Annotated[int, typer.Option(min=1, help="of a video in one row, where the encoder is a name")] = 16,
+    strict: StrictOption = False,
+) -> None:
+    """Other people's features of UCF-Crime, a .npy file a video, into a folder as `extract` makes it."""
+    from sfumato.commands.features import import_features
+
+    import_features(lists, labels, encoder, output, frames=frames, strict=strict)
+
+
 index = typer.Typer(help="A private index of videos: anonymized features only, to search in.", no_args_is_help=True)
 
 

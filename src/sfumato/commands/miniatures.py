@@ -1,6 +1,7 @@
 """Small data sets of generated files, in the very format that the papers' have on disk: for `sfumato reproduce --smoke`.
 
 Nothing can be learned from them. They have just as many videos, in train, validation and test, as the judge asks for.
+Features are those of a tiny encoder, extracted from such videos where these are written at all.
 """
 
 from __future__ import annotations
@@ -16,11 +17,16 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from sfumato.commands.features import extract_features
 from sfumato.datasets.annotations import Annotation, add_annotations
-from sfumato.datasets.feature_store import FeatureWriter, Manifest
+from sfumato.datasets.feature_store import FeatureWriter
 from sfumato.datasets.sample import Segment
 from sfumato.datasets.vispr import SUBSETS
 from sfumato.datasets.vp import COLUMNS
+from sfumato.recognizers import make_recognizer
+from sfumato.recognizers.base import VideoRecognizer
+from sfumato.recognizers.encoders import load_encoder, save_encoder
+from sfumato.training.extraction import describe
 
 ACTIONS = ("Archery", "Bowling")
 TRAIN, TEST = 72, 12  # videos of an action
@@ -30,14 +36,23 @@ TAGGED = 96  # videos of P-HVU to train
 FACES = 160
 FEATURES, CLIPS, WIDTH = 100, 6, 16  # videos in a feature store, clips in each, and how wide a feature is
 FRAMES, SIZE = 32, (32, 48)
+LOOKS = 8  # videos that differ
+
+# Features that are extracted, by the name of their folder: the data sets that are written here as videos or pictures. Of
+# the others, larger in films than a rehearsal should be, the features themselves are drawn.
+FILMED = {
+    "hmdb51": "hmdb51:hmdb51?split=1", "vp-hmdb51": "vp-hmdb51:hmdb51?split=1", "ucf101": "ucf101:ucf101?split=1",
+    "pa-hmdb51": "pa-hmdb51:hmdb51?split=random", "pa-hmdb51-rest": "pa-hmdb51:hmdb51?split=rest",
+    "vp-ucf101": "vp-ucf101:ucf101?split=1", "vispr": "vispr:vispr?subset=1",
+}  # fmt: skip
 
 
 @lru_cache
-def video(container: str) -> bytes:
+def video(container: str, look: int = 0) -> bytes:
     """An MPEG-4 video of moving noise."""
     import av
 
-    picture = np.random.default_rng(0).integers(0, 255, (*SIZE, 3)).astype(np.uint8)
+    picture = np.random.default_rng(look).integers(0, 255, (*SIZE, 3)).astype(np.uint8)
     buffer = io.BytesIO()
     with av.open(buffer, "w", format=container) as file:
         stream = file.add_stream("mpeg4", rate=25)
@@ -69,10 +84,19 @@ def write_miniature(name: str, root: Path) -> None:
     folder = root / rest.partition("?")[0]
     writers = {
         "ucf101": _ucf101, "vp-ucf101": _ucf101, "hmdb51": _hmdb51, "vp-hmdb51": _hmdb51, "pa-hmdb51": _hmdb51,
-        "vispr": _vispr, "p-hvu": _p_hvu, "celebv-hq": _celebv_hq, "features": _features,
+        "vispr": _vispr, "p-hvu": _p_hvu, "celebv-hq": _celebv_hq,
     }  # fmt: skip
-    if not folder.exists():
+    if folder.exists():
+        return
+    if kind != "features":
         writers[kind](folder)
+    elif source := FILMED.get(folder.name):
+        write_miniature(source, root)
+        at, _, options = source.partition(":")[2].partition("?")
+        clips = f"{source.partition(':')[0]}:{root / at}?{options}&frames=16&size={SIZE[0]}"
+        extract_features([clips], str(_encoder(root)), folder, static=2, frame_step=1, batch=16, device="cpu")
+    else:
+        _draw_features(folder, _encoder(root))
 
 
 def _put(path: Path, content: bytes | str) -> None:
@@ -97,7 +121,7 @@ def _ucf101(root: Path) -> None:
     for label, action in enumerate(ACTIONS, 1):
         for group in range(TRAIN + TEST):
             name = f"{action}/v_{action}_g{group:02d}_c01.avi"
-            _put(root / "UCF-101" / name, video("avi"))
+            _put(root / "UCF-101" / name, video("avi", group % LOOKS))
             part = "test" if group < TEST else "train"
             lists[part].append(name if part == "test" else f"{name} {label}")
     lines = {"classInd": [f"{n} {a}" for n, a in enumerate(ACTIONS, 1)]}
@@ -115,8 +139,8 @@ def _hmdb51(root: Path) -> None:
         marks = [2 if n < TEST else 1 for n in range(len(names))]
         lines = [f"{name} {mark} \n" for name, mark in zip(names, marks, strict=True)]
         _put(root / f"{action}_test_split1.txt", "".join(lines))
-        for name in names:
-            _put(root / action / name, video("avi"))
+        for n, name in enumerate(names):
+            _put(root / action / name, video("avi", n % LOOKS))
         spans = {name: _spans(n) for n, name in enumerate(names[: TEST + LABELLED])}
         _put(root / "PrivacyAttributes" / f"{action}.json", json.dumps(spans))
         every += [f"{action}/{name}".replace(".avi", ".mp4") for name in names]
@@ -176,9 +200,21 @@ def _celebv_hq(root: Path) -> None:
     _put(root / "celebvhq_info.json", json.dumps({"meta_info": {"appearance_mapping": list(names)}, "clips": clips}))
 
 
-def _features(root: Path) -> None:
-    """Features of nobody's encoder; what is told of the videos is what the data set of the folder's name tells."""
-    manifest = Manifest("miniature", "ab" * 32, (16, 224, 224), 1, WIDTH, per_clip=3)
+def _encoder(root: Path) -> Path:
+    """The folder of a tiny encoder with random weights."""
+    folder = root / "encoder"
+    if not folder.exists():
+        torch.manual_seed(0)
+        options = {"width": WIDTH / 192}
+        network = make_recognizer("tiny-video", 2, clip=(16, SIZE[0], SIZE[0]), **options)
+        assert isinstance(network, VideoRecognizer)
+        save_encoder(network, "tiny-video", options, folder)
+    return folder
+
+
+def _draw_features(root: Path, encoder: Path) -> None:
+    """Features that the encoder did not make; what is told of the videos is what the data set of the folder's name tells."""
+    manifest = describe(load_encoder(str(encoder)), str(encoder))
     writer, draw = FeatureWriter(root, manifest), torch.Generator().manual_seed(0)
     told = {f"video {n}": _annotation(root.name, n) for n in range(FEATURES)}
     for name in told:

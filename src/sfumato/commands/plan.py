@@ -12,10 +12,13 @@ from rich.table import Table
 
 from sfumato.commands.console import out, say
 from sfumato.commands.estimate import (
+    ADAM,
+    GB,
     GPUS,
     Clip,
     Estimate,
     Network,
+    fits,
     game_estimate,
     gpu_named,
     judge_hours,
@@ -26,8 +29,11 @@ from sfumato.commands.estimate import (
 from sfumato.commands.judge_latent import is_latent
 from sfumato.commands.latent_estimate import Store, latent_hours
 from sfumato.commands.published import FEATURES, Judgement, PublishedRecipe, data_label, folder_of, where_to_get
+from sfumato.evaluation.material import HELD
+from sfumato.evaluation.protocols.known import JudgeConfig
 from sfumato.methods import find_method
 from sfumato.recognizers import level_of
+from sfumato.training.bank import BESIDE
 from sfumato.training.device import hardware
 from sfumato.training.options import load_options
 
@@ -51,7 +57,6 @@ SIZES = {
     "thumos14": Size(200, 412, 20, 400), "ucf-crime": Size(1610, 1900, 14, 450), "casia-b": Size(8140, 13_640, 2, 6),
     "ntu-bias-f": Size(2000, 10_000, 60, 6), "ntu-bias-m": Size(2000, 10_000, 60, 6),
 }  # fmt: skip
-GB = 1e9
 ATTRIBUTES = 7
 
 
@@ -101,6 +106,15 @@ class Exam:
     data: str
     inputs: int
     epochs: int
+    shown: int = 1  # of a clip in one step, to who looks at frames
+
+    def memory(self) -> float:
+        """Bytes that its training takes beside the clips.
+
+        >>> exams_of(read_published(find_recipe("spact-p-hvu")).judge[0])[0].memory() > 1e9  # doctest: +SKIP
+        True
+        """
+        return ADAM * self.network.parameters + JudgeConfig.batch * self.shown * self.network.kept
 
 
 def exams_of(judge: Judgement) -> list[Exam]:
@@ -110,7 +124,7 @@ def exams_of(judge: Judgement) -> list[Exam]:
     attacker = judge.video_model if by_clip else judge.frame_model
     shown = 2 if level_of(attacker) == "frame" else 1  # frames of a clip in one step
     attack = recognizer("f'_B", attacker, ATTRIBUTES, clip_of(privacy))
-    exams = [Exam(attack, privacy, shown * size_of(privacy).train, judge.epochs)]
+    exams = [Exam(attack, privacy, shown * size_of(privacy).train, judge.epochs, shown)]
     if not judge.vlm:
         action = recognizer("f'_T", judge.video_model, size_of(judge.data).actions, clip_of(judge.data))
         exams.insert(0, Exam(action, judge.data, size_of(judge.data).train, judge.epochs))
@@ -121,6 +135,15 @@ def clips_of(judge: Judgement) -> dict[str, int]:
     """How many clips of each data set a judgement looks at."""
     names = dict.fromkeys(name for name in (judge.data, judge.privacy_data) if name)
     return {name: size_of(name).videos * judge.views for name in names}
+
+
+def bytes_of(judge: Judgement) -> list[float]:
+    """What the clips of each data set take that a judgement looks at; anonymized they take the same again.
+
+    >>> bytes_of(read_published(find_recipe("baselines-vp-hmdb51")).judge[0])  # doctest: +SKIP
+    [15353856000.0]
+    """
+    return [3.0 * clip_of(name).frames * clip_of(name).side ** 2 * number for name, number in clips_of(judge).items()]
 
 
 def show_plan(recipe: PublishedRecipe, root: Path, device: str) -> None:
@@ -137,8 +160,10 @@ def show_plan(recipe: PublishedRecipe, root: Path, device: str) -> None:
     trained = training_estimate(recipe, gpu) if recipe.method else None
     networks: list[Network] = list(trained.networks) if trained else []
     total = sum(trained.hours.values()) if trained else 0.0
-    largest = sum(trained.memory.values()) if trained else 0.0
-    steps = [_training_step(recipe, trained)] if trained else []
+    clips = trained.memory.get("clips", 0.0) if trained else 0.0
+    beside = 0.0 if fits(BESIDE * clips, gpu) else clips  # the GPU, at most
+    largest = sum(trained.memory.values()) - beside if trained else 0.0
+    steps = [_training_step(recipe, trained, beside)] if trained else []
     sat: set[Exam] = set()
     sat_latent: set[tuple[str, str]] = set()
     for judge in recipe.judge:
@@ -148,25 +173,28 @@ def show_plan(recipe: PublishedRecipe, root: Path, device: str) -> None:
         if is_latent(judge.protocol):
             assert trained is not None
             hours, held = _judged_features(judge, sat_latent, trained, gpu)
-            about = judge.protocol
+            about, here, working = judge.protocol, held, 0.0
         else:
             exams = exams_of(judge)
-            hours, held = _judged(judge, [exam for exam in exams if exam not in sat], trained, gpu)
+            hours = _judged(judge, [exam for exam in exams if exam not in sat], trained, gpu)
             hours *= 1 + (len(recipe.anonymizers) or 1)  # raw video is judged too
             sat.update(exams)
             networks += [exam.network for exam in exams]
             crops = f" × {judge.crops} crops" if judge.crops > 1 else ""
             about = f"{judge.protocol}, {judge.epochs} epochs, {judge.views} views{crops}"
-        total, largest = total + hours, max(largest, held)
+            sizes = bytes_of(judge)
+            held, here = 2 * sum(sizes), 2 * sum(size for size in sizes if fits(HELD * size, gpu))
+            working = max(exam.memory() for exam in exams)
+        total, largest, beside = total + hours, max(largest, here + working), max(beside, held - here)
         where = " + ".join(data_label(name) for name in clips_of(judge))
         steps.append(
             f"judge for {judge.published.table} on {where} ({about}): {_hours(hours)}, "
-            f"{'features' if is_latent(judge.protocol) else 'clips'} {held / GB:.1f} GB"
+            f"{'features' if is_latent(judge.protocol) else 'clips'} {held / GB:.1f} GB{_where(held - here)}"
         )
     for number, step in enumerate(steps, 1):
         say(f"step {number}: {step}")
     _show_networks(networks)
-    _show_total(total, largest, gpu)
+    _show_total(total, largest, beside, gpu)
 
 
 def planned_for(device: str, gpu: str) -> str:
@@ -186,21 +214,22 @@ def planned_for(device: str, gpu: str) -> str:
     return f"{planned}, but the device here is another ({here}): --device NAME plans for {others}"
 
 
-def _training_step(recipe: PublishedRecipe, trained: Estimate) -> str:
+def _training_step(recipe: PublishedRecipe, trained: Estimate, beside: float) -> str:
     lengths = ", ".join(f"{k} {v}" for k, v in recipe.config.items() if k.endswith("steps") or k == "epochs")
-    memory = ", ".join(f"{what} {size / GB:.1f} GB" for what, size in trained.memory.items())
+    memory = ", ".join(
+        f"{what} {size / GB:.1f} GB{_where(beside) if what == 'clips' else ''}" for what, size in trained.memory.items()
+    )
     return f"train {recipe.method} ({lengths}): {_hours(sum(trained.hours.values()))}, {memory}"
 
 
-def _judged(judge: Judgement, exams: list[Exam], trained: Estimate | None, gpu: str) -> tuple[float, float]:
-    """Hours of one anonymizer, and bytes of clips, raw and anonymized."""
+def _judged(judge: Judgement, exams: list[Exam], trained: Estimate | None, gpu: str) -> float:
+    """Hours of one anonymizer."""
     clips = clips_of(judge)
     once = 0.0
     if trained:
         first = trained.networks[0]
         once = sum(number * clip_of(name).frames * first.work / first.frames for name, number in clips.items())
-    hours = judge_hours([(exam.network, exam.inputs) for exam in exams], once, epochs=judge.epochs, gpu=gpu)
-    return hours, 2 * sum(3.0 * clip_of(n).frames * clip_of(n).side ** 2 * number for n, number in clips.items())
+    return judge_hours([(exam.network, exam.inputs) for exam in exams], once, epochs=judge.epochs, gpu=gpu)
 
 
 def _judged_features(judge: Judgement, sat: set[tuple[str, str]], trained: Estimate, gpu: str) -> tuple[float, float]:
@@ -212,12 +241,17 @@ def _judged_features(judge: Judgement, sat: set[tuple[str, str]], trained: Estim
     return 0.0 if again else latent_hours(judge.protocol, store, trained.networks[0], gpu), 2 * store.bytes()
 
 
-def _show_total(hours: float, memory: float, gpu: str) -> None:
+def _show_total(hours: float, memory: float, beside: float, gpu: str) -> None:
     room = GPUS[gpu][1]
     say(
         f"in all about {_hours(hours)} and {memory / GB:.0f} GB on one {gpu.upper()} ({room} GB): an estimate, from counted "
         "multiply-adds and one measured speed; decoding comes on top"
     )
+    if beside:
+        say(
+            f"clips of {beside / GB:.0f} GB do not fit there: they are held in the host's memory, those of the judge in a file "
+            "in --out where that is too small"
+        )
     if memory > room * GB:
         say(f"that is more memory than one {gpu.upper()} has")
 
@@ -240,6 +274,11 @@ def _show_networks(networks: list[Network]) -> None:
     for network in dict.fromkeys(networks):
         table.add_row(network.role, network.name, f"{network.parameters / 1e6:.1f} M", f"{network.work / 1e9:.2f} G")
     out.print(table)
+
+
+def _where(beside: float) -> str:
+    """Behind a number of bytes of which so many are not on the GPU."""
+    return " beside the GPU" if beside else ""
 
 
 def _hours(hours: float) -> str:

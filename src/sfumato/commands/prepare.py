@@ -22,9 +22,6 @@ from sfumato.errors import SfumatoError
 if TYPE_CHECKING:
     from sfumato.datasets.files import FileDataset
 
-# What prepared files were made with, beside them.
-SETTINGS = "prepared.json"
-
 
 def prepare(
     source: Annotated[str, typer.Argument(help="a data set of video files by name, or its folder", metavar="SOURCE")],
@@ -156,10 +153,19 @@ def _into_shards(
         "actions": dataset.actions, "persons": dataset.persons, "phrases": dataset.phrases(),
         "labelled": {spec.name: spec.values for spec in dataset.labelled()},
         "attributes": [spec.name for spec in dataset.attributes], "mirror_safe": dataset.mirror_safe,
-        "several_actions": dataset.several_actions,
+        "several_actions": dataset.several_actions, "of": _made_of(dataset),
     }  # fmt: skip
     writer = ShardWriter(output, clips, labels, short_side=short_side, fps=fps, shards=shards)
     return writer.write(workers=workers, strict=strict, tell=tell, progress=show)
+
+
+def _made_of(dataset: FileDataset) -> dict[str, Any] | None:
+    """Of the papers' data sets: whose labels these are, with every choice that was made; see datasets/prepared.py."""
+    from sfumato.datasets.listed import ListedDataset
+
+    if not isinstance(dataset, ListedDataset):
+        return None
+    return {"kind": dataset.kind, "options": dataset.place.chosen, "usual": dataset.place.usual}
 
 
 def _into_files(
@@ -167,13 +173,16 @@ def _into_files(
     tell: Callable[[object, str], object], show: Callable[[int, int], None],
 ) -> tuple[int, int]:  # fmt: skip
     from sfumato.datasets.decoding import in_order
+    from sfumato.datasets.listed import ListedDataset
+    from sfumato.datasets.prepared import SETTINGS
     from sfumato.writing import to_json, write_whole
 
     output.mkdir(parents=True, exist_ok=True)
     settings = {"short_side": short_side, "fps": str(fps) if fps else None}
     _same_settings(output / SETTINGS, settings)
     write_whole(output / SETTINGS, to_json(settings))
-    targets = [_target(output, name) for name in _sources(dataset)]
+    listed = isinstance(dataset, ListedDataset)
+    targets = [_target(output, name, listed) for name in _sources(dataset)]
     # A file that several rows name is made once.
     jobs = {target: row.path for target, row in zip(targets, dataset.rows, strict=True)}
     missing = [Shrinking(path, target) for target, path in jobs.items() if not _made(path, target)]
@@ -194,6 +203,11 @@ def _into_files(
     kept = [n for n, target in enumerate(targets) if _made(dataset.rows[n].path, target)]
     if not kept:
         raise SfumatoError("none of the videos could be read", "see the lines above")
+    if isinstance(dataset, ListedDataset):
+        for path in dataset.place.used:
+            copy = output / path.relative_to(dataset.place.labels)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(copy, path.read_bytes())
     write_whole(output / "index.csv", _table(dataset, [t.relative_to(output).as_posix() for t in targets], kept))
     return len(kept), len(targets) - len(kept)
 
@@ -234,7 +248,9 @@ def _made(path: Path, target: Path) -> bool:
     return target.is_file() and abs(target.stat().st_mtime - path.stat().st_mtime) < 2
 
 
-def _target(output: Path, name: str) -> Path:
+def _target(output: Path, name: str, listed: bool) -> Path:
+    if listed:  # its loader knows the file by its name, whatever the suffix
+        return output / "clips" / f"{os.path.splitext(name)[0]}.mp4"
     # "a.avi" becomes "a.avi.mp4", since "a.mp4" may be there too.
     return output / "clips" / (name if name.lower().endswith(".mp4") else f"{name}.mp4")
 

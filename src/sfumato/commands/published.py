@@ -28,8 +28,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, get_type_hints
+from urllib.parse import parse_qsl
 
 from sfumato.datasets import LISTED
+from sfumato.datasets.prepared import check_small, is_packed, packed_as
 from sfumato.errors import SfumatoError
 from sfumato.registry import unknown_name
 from sfumato.training.options import read_toml
@@ -217,13 +219,15 @@ def _check(recipe: PublishedRecipe) -> None:
 
 
 def under(name: str, root: Path) -> str:
-    """A data set's name with its folder under `root`.
+    """A data set's name with its folder under `root`; where that holds shards, theirs, if they are of this data set.
 
     >>> under("vp-ucf101:ucf101?split=1", Path("/data"))
     'vp-ucf101:/data/ucf101?split=1'
     """
     kind, _, rest = name.partition(":")
     folder, question, options = rest.partition("?")
+    if kind in LISTED and is_packed(root / folder):
+        return packed_as(kind, root / folder, options)
     return f"{kind}:{root / folder}{question}{options}"
 
 
@@ -259,7 +263,7 @@ def where_to_get(name: str) -> str:
 
 
 def require_data(recipe: PublishedRecipe, root: Path) -> None:
-    """Stop where a data set's folder is missing, and say what to get where.
+    """Stop where a data set's folder is missing, or was prepared for something else, and say what to get where.
 
     >>> require_data(PublishedRecipe("a", "SPAct"), Path("/data"))
     """
@@ -271,3 +275,5 @@ def require_data(recipe: PublishedRecipe, root: Path) -> None:
         if first.startswith(f"{FEATURES}:"):
             get = f"bring {recipe.bring}" if recipe.bring else f"make it by {where_to_get(first)}"
         raise SfumatoError(f"{data_label(first)} is not there: no folder '{folder_of(first, root)}'{more}", get)
+    for name in recipe.data_names():
+        check_small(folder_of(name, root), int(dict(parse_qsl(under(name, root).partition("?")[2])).get("size", 0)))

@@ -21,6 +21,7 @@ from sfumato.datasets.base import SplitBy
 from sfumato.datasets.files import FileDataset, Row, Tags
 from sfumato.datasets.intact import cut_short
 from sfumato.datasets.manifest import parse_options, sampling_of, whole_number
+from sfumato.datasets.prepared import check_small
 from sfumato.datasets.sample import AttributeSpec, Segment
 from sfumato.errors import SfumatoError
 from sfumato.video.decode import SUFFIXES
@@ -64,6 +65,10 @@ class Place:
         self.kind, self.get_from, self._suffixes = kind, get_from, suffixes or frozenset(SUFFIXES)
         self.root = Path(path).resolve()
         self.labels = Path(self.options.get("annotations", path)).resolve()
+        # Of every option with a choice what was chosen, and what is where nothing is said; label files that were read.
+        self.chosen: dict[str, str] = {}
+        self.usual: dict[str, str] = {}
+        self.used: dict[Path, None] = {}
         for folder in (self.root, self.labels):
             if not folder.is_dir():
                 raise SfumatoError(f"there is no folder '{folder}'", f"give the folder of {kind}")
@@ -73,6 +78,7 @@ class Place:
         value = self.options.get(name, known[0])
         if value not in known:
             raise SfumatoError(f"{self.kind} has no {name} '{value}'", f"use one of {', '.join(known)}")
+        self.chosen[name], self.usual[name] = value, known[0]
         return value
 
     def find(self, *patterns: str) -> list[Path]:
@@ -81,6 +87,7 @@ class Place:
             for where in (pattern, f"*/{pattern}"):
                 found = sorted(path for path in self.labels.glob(where) if path.is_file())
                 if found:
+                    self.used |= dict.fromkeys(found)
                     return found
         return []
 
@@ -153,6 +160,8 @@ class ListedDataset(FileDataset):
         self.place = self.at(source)
         # The papers start a short video again from its beginning, so that all of them count, unless somebody asks.
         self.least = whole_number({"least": "1"} | self.place.options, "least")
+        sampling = sampling_of(self.place.options)
+        check_small(self.place.root, sampling.size)
         self.told = self.annotations(self.place)
         linked = [path for path in self.place.media.outside if path.is_dir()]
         problems = [f"'{path}' leads out of the data root: give the folder that it leads to" for path in linked]
@@ -167,7 +176,7 @@ class ListedDataset(FileDataset):
                 problems.append(f"{row.where}: {wrong}")
             else:
                 rows.append(row)
-        asked, sampling = [a.name for a in self.told.asked()], sampling_of(self.place.options)
+        asked = [a.name for a in self.told.asked()]
         super().__init__(f"{self.kind}:{source}", rows, asked, sampling, strict=strict, problems=problems)
         self.actions = self.told.actions
 

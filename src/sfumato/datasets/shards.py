@@ -29,7 +29,7 @@ from torch.nn import functional as F
 from sfumato.datasets.base import Clips, ClipShape, Course, Labels, Part, Progress, SplitBy, VideoDataset
 from sfumato.datasets.decoding import cores
 from sfumato.datasets.files import ACTION_TAG
-from sfumato.datasets.manifest import parse_options, sampling_of
+from sfumato.datasets.manifest import parse_options, sampling_of, whole_number
 from sfumato.datasets.sample import AttributeSpec, Sample, Segment
 from sfumato.errors import SfumatoError
 from sfumato.video import clip_indices
@@ -64,8 +64,8 @@ class PackedClip:
 class ShardDataset(VideoDataset):
     """The data set of a folder of shards, or the share of it that process `rank` of `world` has for itself.
 
-    A video that is shorter than a clip starts again from its beginning. Checksums are compared when something of a shard
-    is first shown; with `strict` all of them at once.
+    A video that is shorter than a clip starts again from its beginning; one with fewer frames than `least` is left out.
+    Checksums are compared when something of a shard is first shown; with `strict` all of them at once.
 
     >>> ShardDataset("ucf101-128?frames=16&size=112&rank=0&world=8").actions  # doctest: +SKIP
     ('ApplyEyeMakeup', 'ApplyLipstick', …)
@@ -74,7 +74,7 @@ class ShardDataset(VideoDataset):
     from_videos = True
 
     def __init__(self, source: str, *, strict: bool = False) -> None:
-        path, options = parse_options(source, ("frames", "size", "skip", "rank", "world"))
+        path, options = parse_options(source, ("frames", "size", "skip", "least", "rank", "world"))
         self.name, self.sampling, self.folder = f"shards:{source}", sampling_of(options), Path(path)
         self.index = read_index(self.folder)
         self.shape = ClipShape(self.sampling.frames, self.sampling.size, self.sampling.size)
@@ -91,7 +91,8 @@ class ShardDataset(VideoDataset):
         self.mirror_safe, self.several_actions = named["mirror_safe"], named.get("several_actions", False)
         self.shards = share_of(len(self.index["shards"]), *_place(options))
         self._checked: set[int] = set()
-        self.packed = [clip for shard in self.shards for clip in self._clips_of(shard)]
+        least = whole_number({"least": "1"} | options, "least")
+        self.packed = [clip for shard in self.shards for clip in self._clips_of(shard) if clip.frames >= least]
         self.summary = f"{len(self.packed)} clips in {len(self.shards)} shards"
         for shard in self.shards if strict else ():
             self._check(shard)

@@ -41,10 +41,7 @@ class UCFCrimeDataset(ListedDataset):
             row.anomalies = within(row.anomalies, row.frames)
 
     def course(self, index: int) -> Course:
-        row = self.rows[index]
-        # Of a training video with an anomaly nobody told where it is.
-        told = row.anomalies or row.action == NORMAL
-        return Course(row.anomalies if told else None, row.action != NORMAL)
+        return course_of(self.rows[index], self.rows[index].anomalies)
 
     @classmethod
     def annotations(cls, place: Place) -> Annotations:
@@ -59,6 +56,15 @@ class UCFCrimeDataset(ListedDataset):
                 rows.append(_test_row(line.split(), f"{path.name} line {number}"))
         hold_out(rows)
         return Annotations(rows, ACTIONS, published=PUBLISHED)
+
+
+def course_of(row: Row, anomalies: tuple[Segment, ...]) -> Course:
+    """What is known about a video with these anomalies in it; of a training video nobody told where they are.
+
+    >>> course_of(Row(Path("Abuse001_x264.mp4"), "line 1", "Abuse"), ())
+    Course(segments=None, anomalous=True)
+    """
+    return Course(anomalies if anomalies or row.action == NORMAL else None, row.action != NORMAL)
 
 
 def _training_row(line: str, where: str) -> Row:

@@ -1,4 +1,4 @@
-"""The clips a method trains on, held on the device as 8-bit pixels, with what is known about them."""
+"""The clips a method trains on, as 8-bit pixels, on the device if they fit there, with what is known about them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from torch import Tensor
 
 from sfumato.datasets.base import Progress, SplitBy, VideoDataset
 from sfumato.errors import SfumatoError
+from sfumato.training.room import CPU, home_of
+
+BESIDE = 1.5  # times the clips: networks and what a step keeps need room too
 
 
 @dataclass
@@ -34,6 +37,12 @@ class Bank:
         every = tuple(range(len(self.heads)))
         who = every[-1:] if self.asks_who else ()
         return {"attributes": every[: len(every) - len(who)], "identity": who, "both": every}[which]
+
+    def take(self, rows: Tensor, frames: Tensor | None = None) -> Tensor:
+        """Those clips (n,), or one frame of each, on the device where `rows` are: uint8 (n, T, 3, H, W) or (n, 3, H, W)."""
+        where = self.pixels.device
+        places = (rows.to(where),) if frames is None else (rows.to(where), frames.to(where))
+        return self.pixels[places].to(rows.device)
 
     def __len__(self) -> int:
         return len(self.pixels)
@@ -110,12 +119,15 @@ def load_bank(
     labels: bool = True,
     progress: Progress | None = None,
 ) -> Bank:
-    """Those clips on the device, with their labels; or without, and then nobody looks at any.
+    """Those clips with their labels; or without, and then nobody looks at any. Too many for the device stay on the CPU.
 
     >>> load_bank(data, training_indices(data), device=torch.device("cpu")).pixels.shape  # of theatre:small
     torch.Size([1200, 8, 3, 64, 64])
     """
-    pixels = dataset.clips(indices, device=device, progress=progress).pixels[:, 0]
+    shape = dataset.shape
+    size = 3 * len(indices) * shape.frames * shape.height * shape.width
+    home = home_of(BESIDE * size, device) or CPU
+    pixels = dataset.clips(indices, device=home, progress=progress).pixels[:, 0]
     if not labels:
         unknown = torch.full((len(indices), 1), -1, device=device)
         return Bank(

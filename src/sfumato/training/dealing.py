@@ -70,7 +70,7 @@ class Dealer:
         bank, everybody = self.banks.action, self.action_rounds.rows(step)
         chance = self.crew.share(self._chance(len(everybody), phase, "action", step))
         rows = self._here(self.crew.share(everybody))
-        pixels, flip = bank.pixels[rows], bank.mirror_safe
+        pixels, flip = bank.take(rows), bank.mirror_safe
         return ActionBatch(self.augment(pixels, chance, flip=flip), bank.actions[rows], pixels, chance, flip)
 
     def privacy_batch(self, phase: str, step: int, level: str) -> Views:
@@ -100,7 +100,7 @@ class Dealer:
         single = level == "frame" and not self.whole
         views = []
         for side in range(2):
-            clips = bank.pixels[rows, pairs[:, side]][:, None] if single else bank.pixels[rows]
+            clips = bank.take(rows, pairs[:, side])[:, None] if single else bank.take(rows)
             chance = crew.share(self._chance(len(everybody), *salt, side))
             views.append(distort(clips, chance, flip=bank.mirror_safe))
         return Views(views[0], views[1], bank.answers[rows], pairs if level == "frame" and self.whole else None)

@@ -201,7 +201,7 @@ class KnownProtocol:
         """Loaded when first needed: a judgement whose trainings are all on disk needs no clips at all."""
         if self._material is None:
             self._material = Material(
-                self.dataset, views=self.config.views, device=self.device,
+                self.dataset, views=self.config.views, device=self.device, folder=self.folder,
                 progress=lambda done, total: self.watch.status(f"loading clips {done}/{total}"),
             )  # fmt: skip
         return self._material
@@ -255,7 +255,7 @@ class KnownProtocol:
     def _anonymized(self, anonymizer: Anonymizer) -> Tensor:
         name = label(anonymizer)
         return anonymize_clips(
-            anonymizer, self.material.clips, self.device,
+            anonymizer, self.material.clips, self.device, into=self.material.reserve(len(self.material.clips.pixels)),
             progress=lambda done, total: self.watch.status(f"{name}: anonymizing {done}/{total}"),
         )  # fmt: skip
 
@@ -266,7 +266,7 @@ class KnownProtocol:
             self.watch.status(f"{name}: {exam.name}, epoch {epoch}/{epochs}, validation {score:.2f}")
 
         def source(of: Tensor) -> Source:
-            return lambda part: of[self.material.rows(asked(exam, self.dataset, part))]
+            return lambda part: self.material.part(of, asked(exam, self.dataset, part))
 
         return sit(
             exam, self.config.examinee(exam, self.dataset), self.dataset, source(pixels), seed=seed, device=self.device,

@@ -85,7 +85,7 @@ class ZeroShotProtocol(KnownProtocol):
 
         def part(name: Part) -> tuple[np.ndarray, np.ndarray]:
             clips = asked(exam, self.dataset, name)
-            shares = zero_shot(self.vlm, pixels[self.material.rows(clips)], self.text, self.device)
+            shares = zero_shot(self.vlm, self.material.part(pixels, clips), self.text, self.device)
             return shares.numpy(), truth(exam, self.dataset.labels(clips)).numpy()
 
         return Answers(*part("val"), *part("test"), np.empty(0), time.perf_counter() - started)

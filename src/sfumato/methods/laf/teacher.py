@@ -26,10 +26,10 @@ def load_teacher(name: str) -> VideoLanguageModel:
 
 
 @torch.no_grad()
-def require_fit(vlm: VideoLanguageModel, bank: Bank) -> None:
+def require_fit(vlm: VideoLanguageModel, bank: Bank, device: torch.device) -> None:
     """Refuse a model made for other clips than the bank's, or one whose embeddings are not laid out as L_action takes them.
 
-    >>> require_fit(load_teacher("runs/vlm"), banks.action)  # doctest: +SKIP
+    >>> require_fit(load_teacher("runs/vlm"), banks.action, CPU)  # doctest: +SKIP
     """
     frames, _, height, width = bank.pixels.shape[1:]
     if vlm.clip != (frames, height, width):
@@ -39,7 +39,7 @@ def require_fit(vlm: VideoLanguageModel, bank: Bank) -> None:
             f"{frames} of {height}×{width}",
             "name a model made for such clips, or clips made for it (such as manifest:index.csv?frames=8&size=224)",
         )
-    found = vlm.embed_video(bank.pixels[:1].float() / 255)
+    found = vlm.embed_video(bank.pixels[:1].to(device).float() / 255)
     depth = found.frame.shape[-1]
     expected = {"patch": (1, frames, math.prod(vlm.grid), depth), "frame": (1, frames, depth)}
     for level, shape in expected.items():

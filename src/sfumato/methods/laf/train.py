@@ -45,7 +45,7 @@ class LabelFree:
     ) -> None:
         self.config, self.banks, self.seed, self.device, self.crew = config, banks, seed, device, current()
         self.vlm = vlm.freeze().to(device)
-        require_fit(self.vlm, banks.action)
+        require_fit(self.vlm, banks.action, device)
         torch.manual_seed(mix(seed, "first weights"))
         self.anonymizer = self._make_anonymizer().to(device)
         same_everywhere(self.anonymizer)
@@ -88,7 +88,7 @@ class LabelFree:
         draw = seeded(mix(self.seed, phase, "action", step), self.device)
         chance = torch.rand(len(everybody), DRAWS, generator=draw, device=self.device)
         rows = self.crew.share(everybody).to(self.device, non_blocking=True)
-        return nudge(bank.pixels[rows], self.crew.share(chance), flip=bank.mirror_safe)
+        return nudge(bank.take(rows), self.crew.share(chance), flip=bank.mirror_safe)
 
     def reconstruction_step(self, step: int) -> Terms:
         """f_A towards identity, all patches shown."""
