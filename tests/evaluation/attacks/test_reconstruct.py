@@ -35,8 +35,9 @@ def test_what_was_not_hidden_comes_back_as_it_was(lab: Lab) -> None:
 
 def test_of_what_is_gone_no_more_comes_back_than_one_paints_without_looking(lab: Lab) -> None:
     found = measures(lab.attack(NAME, ALL_HIDDEN))
-    assert found["PSNR"].value == pytest.approx(found["PSNR"].chance, abs=1.5)
-    assert found["SSIM"].value == pytest.approx(found["SSIM"].chance, abs=0.05)
+    # Less may come back: a network that is trained for a moment paints the mean picture worse than who simply knows it.
+    assert found["PSNR"].chance - 3 < found["PSNR"].value < found["PSNR"].chance + 0.5
+    assert found["SSIM"].chance - 0.1 < found["SSIM"].value < found["SSIM"].chance + 0.05
     assert 15 < found["PSNR"].chance < 25
 
 
