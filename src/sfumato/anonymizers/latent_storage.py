@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.anonymizers.latent_adapter import LatentAdapter
-from sfumato.anonymizers.shelf import shelved
+from sfumato.anonymizers.shelf import LATENT, shelved
 from sfumato.anonymizers.storage import CONFIG, NAME_A_FOLDER, WEIGHTS
 from sfumato.datasets.feature_store import Manifest
 from sfumato.errors import SfumatoError
 from sfumato.registry import unknown_name
 from sfumato.writing import read_checked, write_model
-
-KEY = "latent_anonymizer"  # what a config has that is of one
 
 
 def save_latent(adapter: LatentAdapter, made_for: Manifest, folder: str | Path, title: str = "") -> Path:
@@ -27,7 +25,7 @@ def save_latent(adapter: LatentAdapter, made_for: Manifest, folder: str | Path, 
 
     weights = {key: value.detach().cpu().contiguous().clone() for key, value in sorted(adapter.state_dict().items())}
     config = {
-        KEY: adapter.name,
+        LATENT: adapter.name,
         "title": title,
         "settings": dict(adapter.settings()),
         "features": asdict(made_for),
@@ -41,7 +39,7 @@ def find_latent(source: str | Path) -> Path:
     >>> find_latent("splavu-small").name  # doctest: +SKIP
     'splavu-small'
     """
-    path, shelf = Path(source), shelved(kind=KEY)
+    path, shelf = Path(source), shelved(kind=LATENT)
     if path.is_dir() or len(path.parts) > 1:
         return path
     if str(source) not in shelf:
