@@ -39,6 +39,7 @@ EPOCHS = 50  # of every reader
 LOST = 0.03  # of the action, at most
 LOOKS = {"whole": whole_rows, "static": static_rows}
 CPU = torch.device("cpu")
+CORE = "core_seconds"
 
 Row = dict[str, Any]
 
@@ -128,9 +129,10 @@ def main() -> None:
                 continue
             started = time.process_time()
             run = train(trial, seed, short, plays, args.runs)
-            seconds = time.process_time() - started
+            if CORE not in run.about():  # a finished run knows it
+                run.pin(CORE, f"{time.process_time() - started:.3f}")
             adapter, _ = load_latent(run.anonymizer)
-            keep({"trial": trial.name, "seed": seed, **read_validation(adapter, data), "core_seconds": seconds})
+            keep({"trial": trial.name, "seed": seed, **read_validation(adapter, data), CORE: float(run.about()[CORE])})
     print(f"chosen on validation clips: {choose(rows)}")
 
 
