@@ -9,12 +9,16 @@ import pytest
 import torch
 
 from sfumato.anonymizers import label, load
-from sfumato.anonymizers.shelf import WEIGHTS, first_sentence, shelved
+from sfumato.anonymizers.latent_storage import load_latent
+from sfumato.anonymizers.shelf import LATENT, WEIGHTS, first_sentence, shelved
 from sfumato.datasets import open_dataset
+from sfumato.errors import SfumatoError
 from sfumato.evaluation.protocols.zero_shot import TEMPLATES, zero_shot
+from sfumato.recognizers.encoders import load_encoder
 from sfumato.recognizers.vlm import fill_prompts, load_vlm
 
 NAMES = sorted(shelved())
+ADAPTERS = sorted(shelved(kind=LATENT))
 MOST = 40e6  # bytes, all together
 
 
@@ -35,15 +39,30 @@ def test_each_hides_something_of_the_clips_it_was_made_for(name: str) -> None:
     assert (output - video).abs().mean() > 0.1
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ADAPTERS)
+def test_each_adapter_takes_the_features_of_the_encoder_that_is_shipped_and_moves_them(name: str) -> None:
+    adapter, made_for = load_latent(name)
+    encoder, small = load_encoder(made_for.encoder), open_dataset("theatre:small")
+    made_for.require(encoder.fingerprint(), encoder.width)
+    with torch.inference_mode():
+        raw = encoder(small.clips(torch.arange(8)).pixels[:, 0].float() / 255)[:, None]
+        hidden = adapter(raw)
+        assert torch.allclose(adapter(raw[:3]), hidden[:3], atol=1e-4)  # whoever else is in the batch
+    assert hidden.shape == raw.shape and (hidden - raw).norm() > 0.5 * (raw - raw.mean(0)).norm()
+    with pytest.raises(SfumatoError, match=f"'{name}' anonymizes features, not videos: use it by `sfumato index"):
+        load(name)
+
+
+@pytest.mark.parametrize("name", NAMES + ADAPTERS)
 def test_each_card_says_what_it_is_what_it_leaks_and_on_what_terms(name: str) -> None:
-    card = (shelved()[name] / "README.md").read_text()
+    folder = WEIGHTS / name
+    card = (folder / "README.md").read_text()
     assert re.match(r"---\nlicense: [a-z0-9.-]+\n", card)
-    assert first_sentence(shelved()[name]).endswith(".")
+    assert first_sentence(folder).endswith(".")
     for part in ("## What an attacker still learns", "residual leakage", "## What it is not for", "commit"):
         assert part in card
     for link in re.findall(r"\]\((\.\./[^)#]+)", card):
-        assert (shelved()[name] / link).exists(), link
+        assert (folder / link).exists(), link
 
 
 def test_what_learnt_from_lsa64_has_its_terms() -> None:

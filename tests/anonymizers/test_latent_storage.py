@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from sfumato.anonymizers import shelf
 from sfumato.anonymizers.latent_adapter import LatentAdapter
-from sfumato.anonymizers.latent_storage import load_latent, save_latent
+from sfumato.anonymizers.latent_storage import find_latent, load_latent, save_latent
 from sfumato.datasets.feature_store import Manifest
 from sfumato.errors import SfumatoError
 
@@ -33,6 +34,19 @@ def test_it_comes_back_as_it_was(tmp_path: Path) -> None:
     assert torch.equal(found(clips), adapter(clips)) and not torch.equal(found(clips), clips)
     with pytest.raises(SfumatoError, match="these features are of 'toy' with weights abababab, not cdcdcdcd"):
         made_for.require("cd" * 32, 16)
+
+
+def test_one_that_comes_with_the_project_goes_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shelf, "WEIGHTS", tmp_path / "weights")
+    made(tmp_path / "weights" / "fog")
+    assert load_latent("fog")[1] == WHOSE and find_latent("fog") == tmp_path / "weights" / "fog"
+    monkeypatch.chdir(tmp_path)
+    made(tmp_path / "fog")
+    assert find_latent("fog") == Path("fog")  # a folder is meant before the shelf
+    with pytest.raises(
+        SfumatoError, match=r"no anonymizer of features 'fogg': did you mean 'fog'\? known: fog, a folder"
+    ):
+        load_latent("fogg")
 
 
 def test_what_is_not_whole_is_refused(tmp_path: Path) -> None:

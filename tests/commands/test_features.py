@@ -116,5 +116,7 @@ def test_other_features_in_the_folder_and_wrong_names_are_told_in_one_line(
     )
     run = sfumato(*base, "--encoder", "videomea")
     assert run.code == 2 and run.err.startswith("error: there is no folder 'videomea'")
+    run = sfumato("features", "extract", "gone.mp4", "--encoder", encoder, "--device", "cpu", "-o", store)
+    assert (run.code, run.err) == (2, "error: there is no file 'gone.mp4': check the name\n")
     run = sfumato("features", "extract", "theatre:small", "--device", "cpu", "-o", store, "--encoder", encoder)
     assert run.code == 2 and "theatre:small have 8 frames, and the encoder takes 16" in run.err

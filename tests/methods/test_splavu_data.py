@@ -23,7 +23,7 @@ from sfumato.methods.splavu.config import SPLAVUConfig
 from sfumato.methods.splavu.train import gather_features, train
 from sfumato.recognizers.encoders import Encoder
 from sfumato.recognizers.weights import checksum
-from sfumato.training.feature_data import Filmed, tell_problems
+from sfumato.training.feature_data import Filmed, Screenplays, open_source, tell_problems
 from sfumato.training.options import load_options
 
 from .splavu_toys import TINY, WHOSE, make_stage, settings, trimmed, untrimmed, write_store, write_stores
@@ -278,6 +278,7 @@ def test_one_static_clip_of_one_clip_makes_no_pair(tmp_path: Path) -> None:
         (["tasks="], "tasks = '' does not fit"),
         (["detection_data=features:d"], "detection_data is given, and detection is no task"),
         (["consistency_weight=-1"], "consistency_weight (ω_LC) = '-1' does not fit"),
+        (["pairs=moving"], "pairs = 'moving' does not fit: use one of static, all"),
         (["attend=pixels"], "attend = 'pixels' does not fit: use one of feature, video, batch, none"),
     ],
 )
@@ -289,6 +290,7 @@ def test_wrong_settings_are_refused_in_one_line(wrong: list[str], complaint: str
 
 def test_the_paper_says_so_much() -> None:
     config = load_options(SPLAVUConfig, recipe=Path(__file__).parents[2] / "recipes" / "splavu-paper.toml")
+    assert (config.budget, config.pairs) == ("static", "static")
     assert config.asked() == ("action", "detection", "anomaly") and (config.batch, config.privacy_batch) == (512, 512)
     assert (config.utility_weight, config.consistency_weight, config.budget_weight) == (1, 100, 1)
     assert (config.layers, config.heads, config.epochs, config.anonymizer_rate) == (3, 8, 100, 1e-4)
@@ -305,3 +307,14 @@ def test_what_is_said_of_a_data_set_stands_beside_its_features(
         "person": "train",
         "clip": "train",
     }
+
+
+def test_plays_of_another_seed_are_played_by_others_and_bear_other_names() -> None:
+    own, others = (open_source(f"screenplay:untrimmed?videos=2&frames=32{more}") for more in ("", "&seed=1"))
+    assert isinstance(own, Screenplays) and isinstance(others, Screenplays)
+    assert list(own.annotations)[1] == "screenplay:untrimmed/1/32"
+    assert list(others.annotations)[1] == "screenplay:untrimmed?seed=1/1/32"
+    looks = [plays.theatre.screenplay(1, "untrimmed", 32).clip for plays in (own, others)]
+    assert not torch.equal(*looks)
+    with pytest.raises(SfumatoError, match="seed = '-1' is not a whole number"):
+        open_source("screenplay:untrimmed?seed=-1")

@@ -102,7 +102,7 @@ def test_one_that_comes_with_the_project_goes_by_its_name(tmp_path: Path, monkey
     monkeypatch.chdir(tmp_path)
     save_encoder(make_recognizer("tiny-video", 3, clip=(8, 16, 16), width=0.1), "tiny-video", {"width": 0.1}, "eye")  # type: ignore[arg-type]
     assert load_encoder("eye").clip == (8, 16, 16)  # a folder is meant before the shelf
-    with pytest.raises(SfumatoError, match="no folder 'ear'"):
+    with pytest.raises(SfumatoError, match=r"no folder 'ear'.*; here by name: eye"):
         load_encoder("ear")
 
 

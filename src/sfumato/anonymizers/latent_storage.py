@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.anonymizers.latent_adapter import LatentAdapter
+from sfumato.anonymizers.shelf import LATENT, shelved
 from sfumato.anonymizers.storage import CONFIG, NAME_A_FOLDER, WEIGHTS
 from sfumato.datasets.feature_store import Manifest
 from sfumato.errors import SfumatoError
+from sfumato.registry import unknown_name
 from sfumato.writing import read_checked, write_model
 
 
@@ -23,7 +25,7 @@ def save_latent(adapter: LatentAdapter, made_for: Manifest, folder: str | Path, 
 
     weights = {key: value.detach().cpu().contiguous().clone() for key, value in sorted(adapter.state_dict().items())}
     config = {
-        "latent_anonymizer": adapter.name,
+        LATENT: adapter.name,
         "title": title,
         "settings": dict(adapter.settings()),
         "features": asdict(made_for),
@@ -31,15 +33,29 @@ def save_latent(adapter: LatentAdapter, made_for: Manifest, folder: str | Path, 
     return write_model(Path(folder), (WEIGHTS, CONFIG), config, to_bytes(weights))
 
 
-def load_latent(folder: str | Path) -> tuple[LatentAdapter, Manifest]:
-    """The adapter in that folder, in eval mode, and whose features it takes: `Manifest.require` refuses all others.
+def find_latent(source: str | Path) -> Path:
+    """The folder of that name, on the shelf or anywhere else.
 
-    >>> adapter, made_for = load_latent("runs/splavu/anonymizer")  # doctest: +SKIP
+    >>> find_latent("splavu-small").name  # doctest: +SKIP
+    'splavu-small'
+    """
+    path, shelf = Path(source), shelved(kind=LATENT)
+    if path.is_dir() or len(path.parts) > 1:
+        return path
+    if str(source) not in shelf:
+        raise unknown_name("anonymizer of features", str(source), [*shelf, "a folder that `sfumato train splavu` left"])
+    return shelf[str(source)]
+
+
+def load_latent(source: str | Path) -> tuple[LatentAdapter, Manifest]:
+    """The adapter of that name or folder, in eval mode, and whose features it takes: `Manifest.require` refuses all others.
+
+    >>> adapter, made_for = load_latent("splavu-small")  # doctest: +SKIP
     """
     from safetensors import SafetensorError
     from safetensors.torch import load as from_bytes
 
-    path = Path(folder)
+    path = find_latent(source)
     try:
         config = json.loads((path / CONFIG).read_text(encoding="utf-8"))
     except OSError as error:

@@ -9,6 +9,7 @@ from pathlib import Path
 from sfumato.anonymizers.catalogue import ANONYMIZERS
 
 WEIGHTS = Path(__file__).resolve().parents[3] / "weights"
+LATENT = "latent_anonymizer"  # what the config of an anonymizer of features has
 
 
 def shelved(shelf: Path | None = None, kind: str = "anonymizer") -> dict[str, Path]:

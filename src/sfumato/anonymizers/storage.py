@@ -20,7 +20,7 @@ from torch import Tensor
 from sfumato.anonymizers.base import Anonymizer
 from sfumato.anonymizers.catalogue import ANONYMIZERS
 from sfumato.anonymizers.settings import Setting, check_settings, default_settings, format_name, parse_name
-from sfumato.anonymizers.shelf import shelved
+from sfumato.anonymizers.shelf import LATENT, shelved
 from sfumato.errors import SfumatoError
 from sfumato.hub import HUB_ID, download
 from sfumato.registry import unknown_name
@@ -147,6 +147,11 @@ def _find_folder(name: str) -> Path:
         return download(name, [CONFIG, WEIGHTS])
     if os.sep in name:
         raise SfumatoError(f"there is no folder '{name}'", NAME_A_FOLDER)
+    if name in shelved(kind=LATENT):
+        raise SfumatoError(
+            f"'{name}' anonymizes features, not videos",
+            "use it by `sfumato index build`, or have it judged by --protocol latent",
+        )
     raise unknown_name("anonymizer", name, [*shelved(), *usable_names()])
 
 

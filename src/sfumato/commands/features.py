@@ -19,6 +19,7 @@ from sfumato.training.device import pick_device
 from sfumato.training.extraction import describe, extract, extract_items, files
 from sfumato.training.feature_data import SCREENPLAY, Screenplays
 from sfumato.video import find_videos
+from sfumato.video.decode import SUFFIXES
 
 
 def extract_features(
@@ -33,7 +34,8 @@ def extract_features(
     before = len(writer.done)
     failed = 0
     for source in sources:
-        if Path(source).exists() or "*" in source:
+        path = Path(source)
+        if path.exists() or "*" in source or path.suffix.lower() in SUFFIXES:
             failed += _from_videos(encoder, find_videos(source), writer, manifest, where, batch, strict)
         else:
             _from_data(encoder, source, writer, where, batch, strict)

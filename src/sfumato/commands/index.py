@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from sfumato.anonymizers.latent_adapter import LatentAdapter
-from sfumato.anonymizers.latent_storage import load_latent
+from sfumato.anonymizers.latent_storage import find_latent, load_latent
 from sfumato.anonymizers.streaming import resized
 from sfumato.commands.console import bars, err, say
 from sfumato.datasets.feature_store import Manifest
@@ -130,7 +130,7 @@ def _open_lens(encoder_name: str, adapter_name: str, device: torch.device) -> Le
     features = describe(encoder, _absolute(encoder_name), frame_step=made_for.frame_step, static=0)
     # Heads and what is attended to are not in the weights.
     digest = hashlib.sha256(to_json(dict(adapter.settings())) + checksum(adapter).encode()).hexdigest()
-    manifest = IndexManifest(features, str(Path(adapter_name).resolve()), digest)
+    manifest = IndexManifest(features, str(find_latent(adapter_name).resolve()), digest)
     return Lens(encoder, adapter.to(device), manifest, device)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from sfumato.anonymizers.latent_adapter import LatentAnonymizer
-from sfumato.anonymizers.latent_storage import load_latent
+from sfumato.anonymizers.latent_storage import find_latent, load_latent
 from sfumato.anonymizers.storage import CONFIG
 from sfumato.commands.console import monitored
 from sfumato.datasets.feature_store import Manifest
@@ -33,7 +33,7 @@ def is_latent(protocol: str) -> bool:
 def judge_latent(
     names: Sequence[str], data: str, *, protocol: str, seeds: int, models: str, epochs: int | None, device: torch.device
 ) -> Result:
-    """Judge the adapters in those folders on a store of features; raw features are always judged too, and first.
+    """Judge the adapters of those names or folders on a store of features; raw features are always judged too, and first.
 
     >>> judge_latent(["runs/splavu/anonymizer"], "features:short", protocol="latent", seeds=1, models="tiny",
     ...              epochs=None, device=torch.device("cpu"))  # doctest: +SKIP
@@ -63,6 +63,6 @@ def _load(names: Sequence[str], data: str, manifest: Manifest) -> dict[str, Late
             continue
         adapter, made_for = load_latent(name)
         require(data, manifest, made_for.weights_sha256, made_for.width)
-        title = json.loads((Path(name) / CONFIG).read_text(encoding="utf-8")).get("title") or adapter.name
+        title = json.loads((find_latent(name) / CONFIG).read_text(encoding="utf-8")).get("title") or adapter.name
         found[f"{title}@{checksum(adapter)[:8]}"] = adapter
     return found

@@ -104,7 +104,14 @@ def find_encoder(source: str) -> Path:
     PosixPath('weights/encoder')
     """
     shelf = {} if Path(source).is_dir() else shelved(kind="encoder")
-    return shelf[source] if source in shelf else local_folder(source)
+    if source in shelf:
+        return shelf[source]
+    try:
+        return local_folder(source)
+    except SfumatoError as error:
+        raise SfumatoError(
+            error.what, f"{error.next_step}; here by name: {', '.join(shelf)}" if shelf else error.next_step
+        ) from None
 
 
 class RecognizerEncoder(Encoder):

@@ -153,26 +153,28 @@ class Filmed(Videos):
 class Screenplays(Videos):
     """`screenplay:untrimmed` and `screenplay:surveillance`: long drawn videos, with their segments and anomalies.
 
-    Options follow a question mark: `screenplay:untrimmed?videos=200&frames=512`.
+    Options follow a question mark: `screenplay:untrimmed?videos=200&frames=512`. Those of another `seed` are played by people
+    whom no data set shows.
 
     >>> Screenplays("screenplay:surveillance?videos=4").annotations["screenplay:surveillance/0/256"].anomalous
     False
     """
 
     def __init__(self, name: str) -> None:
-        kind, options = parse_options(name.removeprefix(SCREENPLAY), ("videos", "frames"))
+        kind, options = parse_options(name.removeprefix(SCREENPLAY), ("videos", "frames", "seed"))
         if kind not in get_args(Kind):
             raise unknown_name("screenplay", kind, list(get_args(Kind)))
         self.name, self.kind = name, cast(Kind, kind)
         self.videos, self.frames = (_count(options, key, usual) for key, usual in (("videos", 200), ("frames", 256)))
-        self.theatre = TheatreDataset()
+        self.theatre = TheatreDataset(seed=_count(options, "seed", 0, least=0))
         self.annotations = {a.name: a for a in map(self._annotation, range(self.videos))}
 
     def _annotation(self, index: int) -> Annotation:
         spans, _ = plan(self.theatre.seed, index, self.frames, self.kind)
         part = "val" if index % VAL_EVERY == VAL_EVERY - 1 else "train"
+        seed = f"?seed={self.theatre.seed}" if self.theatre.seed else ""
         return Annotation(
-            f"{SCREENPLAY}{self.kind}/{index}/{self.frames}",
+            f"{SCREENPLAY}{self.kind}{seed}/{index}/{self.frames}",
             segments=tuple(Segment(span.start, span.end, span.label) for span in spans),
             # Where nothing strange may happen nobody has to tell it from what does.
             anomalous=any(span.anomaly for span in spans) if self.kind == "surveillance" else None,
@@ -299,8 +301,9 @@ def require(name: str, manifest: Manifest, weights_sha256: str, width: int) -> N
         raise SfumatoError(f"{name}: {error.what}", error.next_step) from None
 
 
-def _count(options: dict[str, str], key: str, usual: int) -> int:
+def _count(options: dict[str, str], key: str, usual: int, least: int = 1) -> int:
     given = options.get(key, str(usual))
-    if not given.isdecimal() or int(given) < 1:
-        raise SfumatoError(f"{key} = '{given}' is not a positive whole number", f"write e.g. {key}={usual}")
+    if not given.isdecimal() or int(given) < least:
+        kind = "positive whole" if least else "whole"
+        raise SfumatoError(f"{key} = '{given}' is not a {kind} number", f"write e.g. {key}={usual}")
     return int(given)

@@ -1,4 +1,4 @@
-"""L_B, what f_A makes large: static clips of one video must not find each other (eq. 5), or labels must not be read."""
+"""L_B, what f_A makes large: clips of one video must not find each other (eq. 5), or labels must not be read."""
 
 from __future__ import annotations
 
@@ -29,14 +29,20 @@ def require_attributes(source: Source) -> None:
         )
 
 
-class StaticPairs:
-    """NT-Xent between two static clips of each video, at any two times. Needs no label."""
+class Pairs:
+    """NT-Xent between two static clips of each video, at any two times; with `pairs = all` also between two that move.
+
+    Needs no label.
+    """
 
     def __init__(self, data: FeatureSet, config: SPLAVUConfig, *, seed: int, device: torch.device) -> None:
         self.data, self.config, self.seed, self.device = data, config, mix(seed, "privacy"), device
-        self.static = data.manifest.per_clip - 1
-        # A pair takes two static clips, of one clip or of two.
-        several = data.count * self.static >= 2
+        static = data.manifest.per_clip - 1
+        # Of each sight: which of a clip's vectors are meant, the first and how many.
+        self.sights = {"static": (1, static), "moving": (0, 1)}
+        self.asked = ("static", "moving") if config.pairs == "all" else ("static",)
+        # A pair takes two of them, of one clip or of two.
+        several = torch.stack([data.count * self.sights[sight][1] >= 2 for sight in self.asked]).all(0)
         learned, watched = data.videos("train"), data.videos("val", "clip")
         self.videos, watched = learned[several[learned]], watched[several[watched]]
         self.watched = watched[torch.linspace(0, len(watched) - 1, min(WATCHED, len(watched))).round().long()]
@@ -44,35 +50,45 @@ class StaticPairs:
 
     def _require(self) -> None:
         if len(self.videos) < 2:
+            static, name = self.sights["static"][1], self.data.name
+            if self.config.pairs == "all" and static:
+                raise SfumatoError(
+                    f"pairs = all needs videos of two clips and more, and fewer than two training videos of {name} have them",
+                    "give longer videos by --privacy-data, or leave it at static",
+                )
             raise SfumatoError(
-                f"{self.data.name} has static clips of {self.static} frames of each clip, and fewer than two training "
+                f"{name} has static clips of {static} frames of each clip, and fewer than two training "
                 "videos have a pair of them",
                 "extract the features with --static 2",
             )
         self.rounds = Rounds(len(self.videos), min(self.config.privacy_batch, len(self.videos)), seed=self.seed)
 
-    def pairs(self, videos: Tensor, chance: Tensor) -> tuple[Tensor, Tensor]:
-        """Two different static clips of each of B videos, (B, D) each; chance: (B, 2) in [0, 1)."""
-        count = self.data.count[videos] * self.static
+    def pairs(self, videos: Tensor, chance: Tensor, sight: str = "static") -> tuple[Tensor, Tensor]:
+        """Two different clips of that sight of each of B videos, (B, D) each; chance: (B, 2) in [0, 1)."""
+        count = self.data.count[videos] * self.sights[sight][1]
         first = (chance[:, 0] * count).long()
         second = (first + 1 + (chance[:, 1] * (count - 1)).long()) % count
-        return self._static(videos, first), self._static(videos, second)
+        return self._seen(videos, first, sight), self._seen(videos, second, sight)
 
-    def _static(self, videos: Tensor, number: Tensor) -> Tensor:
-        """The static clip of that number of each video, counted over all its clips."""
-        clips = self.data.first[videos] + number // self.static
-        return self.data.vectors[clips.to(self.device), (1 + number % self.static).to(self.device)]
+    def _seen(self, videos: Tensor, number: Tensor, sight: str) -> Tensor:
+        """The clip of that number of each video, counted over all of its clips."""
+        start, each = self.sights[sight]
+        clips = self.data.first[videos] + number // each
+        return self.data.vectors[clips.to(self.device), (start + number % each).to(self.device)]
 
     def meet(self, adapt: Adapt, step: int) -> dict[str, Tensor]:
         """What the budget model itself does before f_A moves: there is none."""
         return {}
 
     def loss(self, adapt: Adapt, step: int) -> Tensor:
-        """L_B on what f_A makes of this step's static clips."""
-        videos = self.videos[self.rounds.rows(step)]
-        pair = self.pairs(videos, torch.rand(len(videos), 2, generator=seeded(mix(self.seed, step))))
-        first, second = adapt(torch.cat(pair)).chunk(2)
-        return nt_xent(first, second, self.config.temperature)
+        """L_B on what f_A makes of this step's clips: the mean of what is found among static and among moving ones."""
+        videos, draw = self.videos[self.rounds.rows(step)], seeded(mix(self.seed, step))
+        losses = []
+        for sight in self.asked:
+            pair = self.pairs(videos, torch.rand(len(videos), 2, generator=draw), sight)
+            first, second = adapt(torch.cat(pair)).chunk(2)
+            losses.append(nt_xent(first, second, self.config.temperature))
+        return torch.stack(losses).mean()
 
     def watched_pairs(self) -> tuple[Tensor, Tensor]:
         """Of each watched video the first static clip and the last."""
@@ -98,7 +114,7 @@ class StaticPairs:
         """Nothing to take up."""
 
 
-class LabelReader(StaticPairs):
+class LabelReader(Pairs):
     """The supervised variant: f_B, two layers, is told the private attributes; f_A makes it undecided.
 
     f_B reads clips and static clips alike. It learns by cross-entropy; f_A raises the entropy of its answers, since a large

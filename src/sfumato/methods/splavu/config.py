@@ -39,6 +39,8 @@ class SPLAVUConfig:
     budget_weight: float = setting(1.0, "ω_B", low=0)
     # L_B: static, NT-Xent between static clips of one video (eq. 5). labels, the supervised variant (Table 2).
     budget: Literal["static", "labels"] = "static"
+    # Of which clips: the paper's static ones, or all, moving ones too. Asked for static ones alone f_A lets video pass.
+    pairs: Literal["static", "all"] = "static"
     temperature: float = setting(0.1, "τ", low=1e-3)
     # lengths and rates
     epochs: int = setting(100, low=1)

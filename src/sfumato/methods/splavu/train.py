@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from sfumato.anonymizers.latent_adapter import LatentAdapter
 from sfumato.anonymizers.latent_storage import save_latent
 from sfumato.errors import SfumatoError
-from sfumato.methods.splavu.budget import LabelReader, StaticPairs, require_attributes
+from sfumato.methods.splavu.budget import LabelReader, Pairs, require_attributes
 from sfumato.methods.splavu.config import BASE_BATCH, SPLAVUConfig
 from sfumato.methods.splavu.tasks import KINDS, Batch, Task, require_labels
 from sfumato.objectives.contrastive import cosines
@@ -38,7 +38,7 @@ from sfumato.training.phases import Phase, Player
 from sfumato.training.processes import current
 
 DRAWN = ("theatre", "screenplay")  # how the names of drawn videos begin
-PRIVACY = "privacy"  # whose static clips L_B is about, among the tasks' data
+PRIVACY = "privacy"  # whose clips L_B is about, among the tasks' data
 SHOWN, CELL = 32, 4  # videos in a picture, and pixels a side for each of its cosines
 
 
@@ -52,7 +52,7 @@ class CoTraining:
         torch.manual_seed(mix(seed, "first weights"))
         self.anonymizer = self._make_anonymizer(data[PRIVACY].manifest.width).to(device)
         self.tasks: list[Task] = [KINDS[name](data[name], config, seed).to(device) for name in config.asked()]
-        budget = {"static": StaticPairs, "labels": LabelReader}[config.budget]
+        budget = {"static": Pairs, "labels": LabelReader}[config.budget]
         self.budget = budget(data[PRIVACY], config, seed=seed, device=device)
         rate = config.anonymizer_rate * config.batch / BASE_BATCH  # the linear scaling rule
         self.optimizer = adam(nn.ModuleList([self.anonymizer, *self.tasks]), rate, config.weight_decay, device)
