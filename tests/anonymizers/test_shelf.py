@@ -77,6 +77,9 @@ def test_other_trained_things_lie_beside_them(hush: Anonymizer, tmp_path: Path) 
         (tmp_path / "weights" / name).mkdir()
         (tmp_path / "weights" / name / "config.json").write_text(f'{{"{kind}": "small"}}')
     assert list(shelved()) == ["hush"] and list(shelved(kind="encoder")) == ["eye"]
+    (tmp_path / "weights" / "veil" / "README.md").write_text("# veil\n\nFeatures of nobody.\n")
+    rows = inventory("anonymizers")
+    assert rows[1] == ("veil", "of features, for `sfumato index`: Features of nobody.") and rows[2][0] == "identity"
     (tmp_path / "weights" / "hush" / "config.json").write_text("{")
     with pytest.raises(SfumatoError, match="not valid JSON"):  # a damaged one is not a missing one
         load("hush")

@@ -20,11 +20,16 @@ def inventory(what: str) -> list[tuple[str, str]]:
 def _entries(what: str) -> Iterable[Entry]:
     if what == "anonymizers":
         from sfumato.anonymizers import ANONYMIZERS, load
-        from sfumato.anonymizers.shelf import first_sentence, shelved
+        from sfumato.anonymizers.latent_storage import load_latent
+        from sfumato.anonymizers.shelf import LATENT, first_sentence, shelved
         from sfumato.anonymizers.storage import usable_names
 
         trained = [Entry(name, first_sentence(folder), partial(load, name)) for name, folder in shelved().items()]
-        return [*trained, *(ANONYMIZERS.find(name) for name in usable_names())]
+        of_features = [
+            Entry(name, f"of features, for `sfumato index`: {first_sentence(folder)}", partial(load_latent, name))
+            for name, folder in shelved(kind=LATENT).items()
+        ]
+        return [*trained, *of_features, *(ANONYMIZERS.find(name) for name in usable_names())]
     if what == "datasets":
         from sfumato.datasets import DATASETS
 
