@@ -22,6 +22,19 @@ from sfumato.theatre.script import BALANCED
 KEPT: dict[tuple[object, ...], Any] = {}
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "nightly: takes minutes; run by `pytest -m nightly`")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What is nightly runs only where it is asked for."""
+    if "nightly" in config.getoption("markexpr", ""):
+        return
+    for item in items:
+        if item.get_closest_marker("nightly"):
+            item.add_marker(pytest.mark.skip(reason="nightly: run by `pytest -m nightly`"))
+
+
 @pytest.fixture(autouse=True, scope="session")
 def one_thread() -> None:
     """Clips and networks here are so small that sharing them out costs more than it gives."""

@@ -36,7 +36,7 @@ def prepared(recipe: PublishedRecipe, shards: int | None = None, **options: Any)
     shutil.rmtree("data")
 
 
-@pytest.mark.parametrize("shards", [None, 2])
+@pytest.mark.parametrize("shards", [pytest.param(None, marks=pytest.mark.nightly), 2])
 def test_a_recipe_runs_from_a_prepared_copy(
     recipe: PublishedRecipe, shards: int | None, sfumato: Any, trained: list[str]
 ) -> None:

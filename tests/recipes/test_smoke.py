@@ -14,9 +14,7 @@ from sfumato.evaluation import scoring
 
 FOLDER = Path(__file__).parents[2] / "recipes" / "published"
 QUICK = (
-    "spact-ucf101-vispr1",
     "vita-vp-hmdb51",
-    "tedspad-ucf101-vispr1-i3d",
     "penalty-vphmdb-vispr1-b03",
     "stprivacy-pa-hmdb51",
     "laf-no-patch-embedding",

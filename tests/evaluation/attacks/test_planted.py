@@ -107,7 +107,10 @@ def test_who_looks_at_single_frames_does_not_find_what_is_in_their_order(lab: La
     assert lab.attack("identity-frames", BITS["order"]).leakage.value < expected(lab, False) / 2
 
 
-@pytest.mark.parametrize(("name", "clips"), [("identity-vit-s", 64), ("identity-frames-resnet-50", 128)])
+@pytest.mark.parametrize(
+    ("name", "clips"),
+    [("identity-vit-s", 64), pytest.param("identity-frames-resnet-50", 128, marks=pytest.mark.nightly)],
+)
 def test_other_networks_find_it_too(name: str, clips: int) -> None:
     lab = Lab(Parade((clips, 16, 80)), epochs=8)
     assert lab.attack(name, NOTHING_HIDDEN).score.value > 0.8
