@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from sfumato.claims.bench import Plan, Row, Strength, Trial, turn
 from sfumato.errors import SfumatoError
@@ -40,8 +41,6 @@ class NotedDesk:
 
 def count_up(path: str, lock: str) -> None:
     """Add one to the number in a file, slowly, as often as it takes to collide with whoever does the same."""
-    from pathlib import Path
-
     file = Path(path)
     for _ in range(200):
         with turn(Path(lock)):
