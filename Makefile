@@ -16,10 +16,11 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)
 	$(BIN)/sfumato demo
 
-# One process per core, one thread in each; the tests of a file stay together, since they share what is costly to make.
+# One process per core, one thread in each. Neighbours run in the same process, since they share what is costly to make;
+# who is done takes over half of what another has left, so that none works alone on a slow file at the end.
 # At most four: each loads torch for itself, and a container may show more cores than it may use.
 test: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist worksteal
 
 lint: $(READY)
 	$(BIN)/ruff check .

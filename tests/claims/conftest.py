@@ -11,7 +11,7 @@ from sfumato.datasets import theatre
 
 
 @pytest.fixture
-def minute(monkeypatch: pytest.MonkeyPatch, small_theatre: Callable[..., theatre.Preset]) -> None:
+def minute(monkeypatch: pytest.MonkeyPatch, small_theatre: Callable[..., theatre.Preset], drawn_once: None) -> None:
     """theatre:small and small-scenes are theatres of a minute: 24 clips in each part, two actions, two frames of 16×16."""
     small = small_theatre()
     scenes = replace(small, attributes=theatre.PRESETS["small-scenes"].attributes)

@@ -15,8 +15,8 @@ from sfumato.errors import SfumatoError
 
 
 @pytest.fixture
-def lane_work(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The module with the desks, importable here and in spawned processes."""
+def lane_work(monkeypatch: pytest.MonkeyPatch, quick_processes: None) -> ModuleType:
+    """The module with the desks, importable here and in the lanes' processes."""
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
     return import_module("lane_work")
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 import torch
 from torch import nn
 
-from sfumato.commands import estimate
+from sfumato.commands import estimate, plan
 from sfumato.commands.estimate import Clip, count, game_networks, gpu_named, judge_hours, recognizer, speed
 from sfumato.commands.latent_estimate import Store, latent_hours
 from sfumato.commands.plan import clip_of, exams_of, planned_for, size_of, training_estimate
@@ -20,6 +22,16 @@ from sfumato.methods import find_method
 from sfumato.training.options import load_options
 
 META = torch.device("meta")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def counted_once() -> Iterator[None]:
+    """Most plans name the same few networks, each of which takes seconds to count: here it is counted once."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (estimate, plan):
+            patch.setattr(module, "recognizer", cache(recognizer))
+        patch.setattr(estimate, "game_networks", cache(game_networks))
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from sfumato.commands import miniatures
 from sfumato.commands import reproduce as command
 from sfumato.commands.prepare import prepare
 from sfumato.commands.published import PublishedRecipe, find_recipe, read_published, under
@@ -17,6 +18,13 @@ from sfumato.commands.rehearsal import rehearsed
 from sfumato.evaluation import scoring
 
 NAME = "spact-vp-hmdb51"
+
+
+@pytest.fixture
+def few_videos(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Too few to judge by."""
+    for name, count in (("TRAIN", 6), ("TEST", 2), ("LABELLED", 4)):
+        monkeypatch.setattr(miniatures, name, count)
 
 
 @pytest.fixture
@@ -59,7 +67,7 @@ def test_a_recipe_runs_from_a_prepared_copy(
     ],
 )
 def test_a_copy_made_for_something_else_is_refused_before_anything_is_done(
-    recipe: PublishedRecipe, options: dict[str, Any], complaint: str, sfumato: Any, trained: list[str]
+    few_videos: None, recipe: PublishedRecipe, options: dict[str, Any], complaint: str, sfumato: Any, trained: list[str]
 ) -> None:
     prepared(recipe, **options)
     assert complaint in sfumato("reproduce", NAME, "--data-root", "small", "--out", "runs").error

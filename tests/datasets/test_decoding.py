@@ -52,6 +52,7 @@ def test_a_window_is_what_read_clip_gives_also_by_short_side_and_rate(videos: Pa
             read_window(path, indices, 16, Fraction(50))
 
 
+@pytest.mark.usefixtures("quick_processes")
 @pytest.mark.parametrize("workers", [1, 2])
 def test_results_keep_their_order_and_a_failure_is_told_once(videos: Path, workers: int) -> None:
     paths = [videos / "clips" / f"{n}.mp4" for n in (9, 3, 7, 0, 5, 1, 8, 2)]
@@ -70,6 +71,7 @@ def test_results_keep_their_order_and_a_failure_is_told_once(videos: Path, worke
     assert signal.getsignal(signal.SIGINT) is before
 
 
+@pytest.mark.usefixtures("quick_processes")
 def test_an_item_that_kills_its_process_takes_nobody_with_it() -> None:
     told: list[str] = []
     done = list(in_order(eval, ["1", DEADLY, "2"], workers=2, strict=False, tell=lambda item, _: told.append(item)))

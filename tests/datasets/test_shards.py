@@ -161,6 +161,7 @@ def test_shards_are_filled_evenly_and_mixed(videos: Path, tmp_path: Path) -> Non
     assert "12 clips do not fill 13 shards" in fails(lambda: writer(videos / "clips", tmp_path, shards=13))
 
 
+@pytest.mark.usefixtures("quick_processes")
 def test_the_same_videos_give_the_same_bytes_in_any_number_of_processes(
     videos: Path, shards: Path, tmp_path: Path
 ) -> None:
