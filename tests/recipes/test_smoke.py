@@ -15,10 +15,8 @@ from sfumato.evaluation import scoring
 FOLDER = Path(__file__).parents[2] / "recipes" / "published"
 QUICK = (
     "vita-vp-hmdb51",
-    "penalty-vphmdb-vispr1-b03",
     "stprivacy-pa-hmdb51",
     "laf-no-patch-embedding",
-    "splavu-retrieval",
     "splavu-vp-hmdb51-supervised",  # from videos through an encoder
     "baselines-celebv-hq",
     "spact-p-hvu",
