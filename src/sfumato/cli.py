@@ -198,7 +198,7 @@ def judge(
 def benchmark(
     suite: Annotated[Suite, typer.Option(help="quick: minutes on a laptop; full: hours on a GPU")] = Suite.quick,
     data: Annotated[
-        list[str] | None, typer.Option("--data", help="full: theatre unless given; repeat to name several")
+        list[str] | None, typer.Option("--data", help="full: theatre:small unless given; repeat to name several")
     ] = None,
     seeds: SeedsOption = 1,
     lanes: Annotated[int, typer.Option(min=1, help="full: processes side by side on the one device")] = 1,

@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -130,7 +131,7 @@ def test_a_trial_that_cannot_be_done_stops_no_other_and_is_told_at_the_end(
     run = sfumato(*FULL, "--json", "board.json")
     assert run.code == 2
     told = run.err.splitlines()[-1]
-    assert told.startswith("error: 1 of 2 trials could not be done (first: bad, seed 0: it diverged: train slower)")
+    assert told.startswith("error: 1 of 3 trials could not be done (first: bad, seed 0: it diverged: train slower)")
     assert [row["trial"] for row in read_rows(RESULTS)] == ["downsample", "downsample"]
     assert len(json.loads(Path("board.json").read_text())[0]["entries"]) == 2
     assert "Not measured yet: bad." in PAGE.read_text()
@@ -140,7 +141,7 @@ def test_what_a_gpu_has_judged_a_laptop_only_times_but_not_the_other_way_round(
     checkout: Path, sfumato: Any, judge: type[FakeBench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judge.models = "tiny"
-    assert sfumato(*FULL).code == 0 and len(judge.asked) == 2
+    assert sfumato(*FULL).code == 0 and len(judge.asked) == 3
     judge.models = "standard"
     timed: list[str] = []
     fps = 1000.0
@@ -152,12 +153,12 @@ def test_what_a_gpu_has_judged_a_laptop_only_times_but_not_the_other_way_round(
         return fps
 
     monkeypatch.setattr(leaderboard, "frames_per_second", measure)
-    assert sfumato(*FULL[:-1], "cuda").code == 0 and len(judge.asked) == 4 and timed == ["cuda"]
+    assert sfumato(*FULL[:-1], "cuda").code == 0 and len(judge.asked) == 6 and timed == ["cuda"]
     rows = read_rows(RESULTS)
     assert len(rows) == 3 and {(r["judge_models"], r["fps_cpu"], r["fps_gpu"]) for r in rows} == {
         ("standard", "", "1000")
     }
-    assert sfumato(*FULL).code == 0 and len(judge.asked) == 4 and timed == ["cuda", "cpu"]  # one network, once
+    assert sfumato(*FULL).code == 0 and len(judge.asked) == 6 and timed == ["cuda", "cpu"]  # one network, once
     assert {(r["fps_cpu_on"], r["fps_gpu_on"]) for r in read_rows(RESULTS)} == {("a cpu", "a cuda")}
     assert sfumato(*FULL).code == 0 and timed == ["cuda", "cpu"]
     # A network has one speed: where a row lacks it, it is measured anew for all.
@@ -170,7 +171,12 @@ def test_what_is_trained_comes_first(checkout: Path, sfumato: Any, judge: type[F
     parts = TWO.split("[[trial]]")
     (checkout / TRIALS).write_text("[[trial]]".join([parts[0], parts[2], parts[1]]))
     assert sfumato(*FULL, "--seeds", 2).code == 0
-    assert judge.asked == [("mosaic", 0, [None]), ("mosaic", 1, [None]), ("downsample", 0, [None, 2])]
+    assert judge.asked == [
+        ("mosaic", 0, [None]),
+        ("mosaic", 1, [None]),
+        ("downsample", 0, [None]),
+        ("downsample", 0, [2]),
+    ]
 
 
 def test_a_changed_trial_is_done_again_and_takes_the_old_rows_place(
@@ -180,7 +186,7 @@ def test_a_changed_trial_is_done_again_and_takes_the_old_rows_place(
     (checkout / TRIALS).write_text(TWO.replace('"steps": 2', "").replace("steps = 2", "steps = 3"))
     assert boards(read_rows(RESULTS), read_trials(TRIALS), 1)[0].waiting == ("mosaic",)
     assert sfumato(*FULL).code == 0
-    assert judge.asked[2:] == [("mosaic", 0, [None])] and len(read_rows(RESULTS)) == 3
+    assert judge.asked[3:] == [("mosaic", 0, [None])] and len(read_rows(RESULTS)) == 3
 
 
 def test_a_teacher_that_is_not_there_leaves_its_trial_out(checkout: Path, sfumato: Any, judge: type[FakeBench]) -> None:
@@ -188,10 +194,27 @@ def test_a_teacher_that_is_not_there_leaves_its_trial_out(checkout: Path, sfumat
         f'{TWO}\n[[trial]]\nname = "laf"\nmethod = "laf"\nconfig = {{ vlm = "runs/v/vlm" }}\n'
     )
     run = sfumato(*FULL)
-    assert run.code == 0 and "left out: laf: there is no 'runs/v/vlm': sfumato train vlm" in run.err
+    assert (
+        run.code == 0
+        and "left out: laf: there is no" in run.err
+        and "sfumato train vlm --data theatre:small" in run.err
+    )
     assert "laf" not in {name for name, _, _ in judge.asked}
-    Path("runs/v/vlm").mkdir(parents=True)
-    assert sfumato(*FULL).code == 0 and judge.asked[-1][0] == "laf"
+
+
+def test_a_teacher_of_other_clips_leaves_its_trial_out(
+    checkout: Path, sfumato: Any, judge: type[FakeBench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (checkout / TRIALS).write_text(f'{TWO}\n[[trial]]\nname = "laf"\nmethod = "laf"\nconfig = {{ vlm = "vlm" }}\n')
+    teacher = SimpleNamespace(clip=(8, 64, 64))
+    monkeypatch.setattr(leaderboard, "load_vlm", lambda name: teacher)
+    assert sfumato(*FULL).code == 0 and "laf" in {name for name, _, _ in judge.asked}
+    teacher.clip = (8, 224, 224)
+    RESULTS.unlink()
+    run = sfumato(*FULL)
+    assert (
+        run.code == 0 and "left out: laf: its teacher 'vlm' takes clips of 8×224×224, and these are 8×64×64" in run.err
+    )
 
 
 def test_mistakes_are_one_line(checkout: Path, sfumato: Any, judge: type[FakeBench]) -> None:
@@ -284,4 +307,4 @@ def test_a_row_of_another_command_is_not_lost(checkout: Path, sfumato: Any, judg
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(FakeBench, "rows", slow)
         assert sfumato(*FULL).code == 0
-    assert sum(row["data"] == "theatre" for row in read_rows(RESULTS)) == 2
+    assert sum(row["data"] == "theatre" for row in read_rows(RESULTS)) == 3
