@@ -21,7 +21,7 @@ LAYERS = (
     {"report", "commands", "claims", "cli", "__main__", "studio", "gateway"},
 )
 HEIGHT = {room: height for height, layer in enumerate(LAYERS) for room in layer}
-FOR_ALL = {"", "errors", "hub", "registry", "writing"}  # "" is the package itself: its version
+FOR_ALL = {"", "errors", "hub", "registry", "turns", "writing"}  # "" is the package itself: its version
 # Inside a layer everybody may know everybody, but for these: (who, whom).
 STRANGERS = {
     ("video", "theatre"), ("theatre", "video"), ("video", "datasets"), ("theatre", "datasets"),

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from sfumato.claims.bench import Plan, Row, Strength, Trial, turn
+from sfumato.claims.bench import Plan, Row, Strength, Trial
 from sfumato.errors import SfumatoError
+from sfumato.turns import turn
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,9 @@ class NotedDesk:
             raise SfumatoError("this cannot be done", "leave it")
         for strength in strengths:
             yield {"plan": self.plan.data, "trial": trial.name, "seed": seed, "strength": strength}
+
+    def assist(self, trial: Trial, seed: int, strengths: list[Strength]) -> None:
+        self._note(f"assisted with {trial.name}")
 
     def _note(self, what: str) -> None:
         self.plan.runs.mkdir(exist_ok=True)

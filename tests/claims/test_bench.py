@@ -53,6 +53,19 @@ def test_a_trial_is_trained_once_and_judged_at_every_strength(tmp_path: Path, tr
     assert len(trained) == 6 and again["action"] == first["action"]
 
 
+def test_who_assists_leaves_nothing_but_the_row(tmp_path: Path, trained: list[str]) -> None:
+    plan = Plan("theatre:small", tmp_path, epochs=1, attacks=("identity-frames",), device="cpu")
+    trial, job = Trial("mosaic", "spact", config=SMALL), (0, [None])
+    helper = plan.open()
+    helper.assist(trial, *job)
+    assert trained == ["action", "identity-frames"]  # raw video: nobody has trained f_A, and who helps does not
+    plan.open().train(trial, 0)
+    helper.assist(trial, *job)
+    assert trained == ["action", "identity-frames"] * 2
+    (row,) = plan.open().rows(trial, *job)
+    assert len(trained) == 4 and row["verdict"] in ("measured", "inconclusive")
+
+
 def test_what_needs_no_training_is_judged_by_as_many_judges_as_are_asked_for(
     tmp_path: Path, trained: list[str]
 ) -> None:

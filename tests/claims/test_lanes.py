@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 from sfumato.claims.bench import Plan, Trial
-from sfumato.claims.lanes import in_lanes_order, run_tasks
+from sfumato.claims.lanes import Foreman, Order, in_lanes_order, run_tasks
 from sfumato.errors import SfumatoError
 
 
@@ -33,6 +33,19 @@ def test_lanes_share_the_jobs_of_all_plans(tmp_path: Path, lane_work: ModuleType
         assert len((tmp_path / "runs" / f"{name} begun").read_text().split()) == 1  # raw video is one lane's work
         opened = (tmp_path / "runs" / f"{name} opened").read_text().split()
         assert len(opened) == len(set(opened)) <= 2  # each lane sets up a desk once, if at all
+
+
+def test_who_is_free_at_the_end_helps_with_what_is_still_being_done(tmp_path: Path) -> None:
+    plan = Plan("theatre:small", tmp_path)
+    tasks = [(plan, (Trial(name, anonymizer="blur"), 0, [None])) for name in ("first", "second")]
+    foreman = Foreman([plan], tasks)
+    raw, first, second = (foreman.next_order(None) for _ in range(3))
+    assert raw == Order(plan) and [first, second] == [Order(*task, number) for number, task in enumerate(tasks)]
+    helping = foreman.next_order(raw)
+    assert helping == Order(*tasks[1], 1, assist=True)
+    assert foreman.next_order(None) == Order(*tasks[0], 0, assist=True)  # another one, with another task
+    assert foreman.next_order(helping) == Order(*tasks[0], 0, assist=True)  # of the second nothing is free any more
+    assert foreman.next_order(first) is None and foreman.next_order(second) is None
 
 
 @pytest.mark.parametrize("lanes", [1, 2])

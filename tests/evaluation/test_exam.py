@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from sfumato.datasets.base import Labels, Part, SplitBy
 from sfumato.datasets.theatre import TheatreDataset
@@ -14,8 +14,10 @@ from sfumato.evaluation.attacks import ATTACKS
 from sfumato.evaluation.attacks.architectures import ARCHITECTURES
 from sfumato.evaluation.exam import (
     Answers,
+    Desk,
     Exam,
     Examinee,
+    Memory,
     asked,
     exam_score,
     questions,
@@ -24,6 +26,7 @@ from sfumato.evaluation.exam import (
     yes_columns,
 )
 from sfumato.evaluation.metrics import one_hot_columns
+from sfumato.recognizers import Recognizer, make_recognizer
 from sfumato.training.fit import FitConfig
 
 CPU = torch.device("cpu")
@@ -222,3 +225,16 @@ def test_the_attackers_are_on_the_list() -> None:
     known = {name for name in by if by[name] == "clip"}
     assert set(by) - known == {"reid", "reid-frames", "face", "face-photos"}  # all other attackers may know the people
     assert {entry.make().level for entry in ATTACKS} == {"frame", "video"}
+
+
+def test_a_c3d_begins_with_norms_and_no_other_network_is_changed(minute: TheatreDataset) -> None:
+    def fresh(name: str) -> Recognizer:
+        who = Examinee(name, FitConfig(), width=0.125)
+        return Desk(ACTION, who, minute, minute_clips, minute_clips, 0, CPU, None, Memory()).fresh()
+
+    def minute_clips(part: Part) -> Tensor:
+        raise AssertionError("no clip is needed for that")
+
+    assert isinstance(fresh("c3d").get_submodule("norm1"), nn.BatchNorm3d)
+    usual = make_recognizer("r3d-18", len(minute.actions), clip=(2, 16, 16), width=0.125)
+    assert [*fresh("r3d-18").state_dict()] == [*usual.state_dict()]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import time
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from sfumato.evaluation.exam import Answers
 from sfumato.evaluation.protocols import known
 from sfumato.evaluation.protocols.known import JudgeConfig, KnownProtocol
 from sfumato.evaluation.result import Result
+from sfumato.turns import turn
 
 from .test_known import plain, pretend
 
@@ -74,20 +77,45 @@ def test_answers_under_the_name_of_others_are_noticed(minute: TheatreDataset, tm
     assert sat == ["identity"] and again.lines[1].attacks == first.lines[1].attacks
 
 
-def test_two_judgements_at_once_do_not_disturb_each_other(
+def test_two_judgements_at_once_share_the_exams(
     minute: TheatreDataset, tmp_path: Path, sat: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While one sits an exam another one, in the same folder, has done all of them."""
-    alone = judged(minute, tmp_path / "alone")
-    really, other = known.sit, []
+    """While one sits an exam another one, in the same folder, sits the others of that video, and waits for this one."""
+    alone, both = judged(minute, tmp_path / "alone"), tmp_path / "both"
+    sat.clear()
+    really, found = known.sit, []
+    other = Thread(target=lambda: found.append(judged(minute, both)))
 
     def sit(exam, *arguments, **options):  # type: ignore[no-untyped-def]
-        if not other:
-            other.append(None)
-            other[0] = judged(minute, tmp_path / "both")
+        if other.ident is None:
+            other.start()
+            while other.is_alive() and len(sat) < 2:
+                time.sleep(0.01)
         return really(exam, *arguments, **options)
 
     monkeypatch.setattr(known, "sit", sit)
-    mine = judged(minute, tmp_path / "both")
-    assert plain(mine) == plain(other[0]) == plain(alone)
-    assert len(list((tmp_path / "both").iterdir())) == 6  # and nothing half-written
+    mine = judged(minute, both)
+    other.join()
+    assert plain(mine) == plain(found[0]) == plain(alone)
+    assert sat[:3] == ["frame", "identity", "action"] and sorted(sat[3:]) == ["action", "frame", "identity"]
+    assert len([*both.iterdir()]) == 6  # and nothing half-written
+
+
+def test_an_exam_that_another_process_sits_comes_last_or_is_left_out(
+    minute: TheatreDataset, tmp_path: Path, sat: list[str]
+) -> None:
+    judge = KnownProtocol(minute, TINY, device=torch.device("cpu"), folder=tmp_path)
+    blurred = load("blur")
+    frame = next(exam for exam in judge.exams if exam.name == "frame")
+    with turn(judge._key(frame, blurred, 0)):
+        found = judge.examine(blurred, wait=False)
+        assert sat == ["action", "identity"] and [len(found[name]) for name in ("action", "frame", "identity")] == [
+            1,
+            0,
+            1,
+        ]
+    assert all(len(answers) == 1 for answers in judge.examine(blurred).values()) and sat == [
+        "action",
+        "identity",
+        "frame",
+    ]

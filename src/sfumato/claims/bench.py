@@ -9,13 +9,12 @@ only judged. A row is written as soon as it is there, and rows that are there ar
 from __future__ import annotations
 
 import csv
-import fcntl
 import hashlib
 import io
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -38,6 +37,7 @@ from sfumato.training.contest import Stage
 from sfumato.training.device import hardware, pick_device
 from sfumato.training.options import load_options, read_toml, to_dict
 from sfumato.training.run import RunFolder
+from sfumato.turns import turn
 from sfumato.writing import write_whole
 
 Strength = float | None  # None: as it was trained
@@ -115,6 +115,9 @@ class Desk(Protocol):
 
     def rows(self, trial: Trial, seed: int, strengths: list[Strength]) -> Iterator[Row]:
         """A row for each strength."""
+
+    def assist(self, trial: Trial, seed: int, strengths: list[Strength]) -> None:
+        """Take over what can be taken over of a job that another process is at, which then finds it done."""
 
 
 Job = tuple[Trial, int, list[Strength]]  # a trial, a seed, and the strengths at which it is judged
@@ -198,21 +201,14 @@ def open_run(plan: Plan, trial: Trial, seed: int, config: Any, data: str) -> Run
     return RunFolder.open(folder, told | {"commit": commit()}, resume=folder.exists())
 
 
+def _config(trial: Trial) -> Any:
+    recipe = Path(trial.recipe) if trial.recipe else None
+    return load_options(find_method(trial.method).config, recipe=recipe, settings=trial.settings())
+
+
 def _run_path(plan: Plan, trial: Trial, seed: int, config: Any, data: str) -> Path:
     digest = hashlib.sha256(repr((to_dict(config), data)).encode()).hexdigest()[:8]
     return plan.runs / f"{(trial.training or trial.name).replace(' ', '-')}-{seed}-{digest}"
-
-
-@contextmanager
-def turn(path: Path) -> Iterator[None]:
-    """While it lasts, other processes that want the same turn wait; it ends with the process, however that ends.
-
-    >>> with turn(Path("runs/.turns/spact")): ...
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def rounded(row: Row) -> Row:
@@ -233,15 +229,21 @@ class Workshop(ABC):
 
     def train(self, trial: Trial, seed: int) -> RunFolder:
         """The finished run of a trial; one that was stopped is taken up."""
-        method = find_method(trial.method)
-        recipe = Path(trial.recipe) if trial.recipe else None
-        config = load_options(method.config, recipe=recipe, settings=trial.settings())
-        path = _run_path(self.plan, trial, seed, config, self.plan.data)
-        with turn(path.parent / ".turns" / path.name):  # another lane may be at the same training
+        method, config = find_method(trial.method), _config(trial)
+        with self._turn(trial, seed):  # another lane may be at the same training
             run = open_run(self.plan, trial, seed, config, self.plan.data)
             if not run.result.exists():
                 method.train(config, Stage(self.banks, run, seed, self.device, title=method.name))
         return run
+
+    def trained(self, trial: Trial, seed: int) -> RunFolder | None:
+        """The run of a trial that another process is at, once it is through with it; None where nothing came of it."""
+        with self._turn(trial, seed):
+            run = RunFolder(_run_path(self.plan, trial, seed, _config(trial), self.plan.data))
+            return run if run.result.exists() else None
+
+    def _turn(self, trial: Trial, seed: int) -> AbstractContextManager[bool]:
+        return turn(_run_path(self.plan, trial, seed, _config(trial), self.plan.data))
 
     def rows(self, trial: Trial, seed: int, strengths: list[Strength]) -> Iterator[Row]:
         """A row for each strength; all but the first find the training done."""
@@ -267,10 +269,10 @@ class Bench(Workshop):
             open_dataset(judged), config, device=self.device, folder=plan.runs / "judge"
         )
 
-    def examine(self, anonymizer: Anonymizer, seeds: int) -> dict[str, list[Answers]]:
-        """An anonymizer before that many judges."""
+    def examine(self, anonymizer: Anonymizer, seeds: int, *, wait: bool = True) -> dict[str, list[Answers]]:
+        """An anonymizer before that many judges; not to wait leaves out the exams that other processes sit just now."""
         self.judge.config = replace(self.judge.config, seeds=seeds)
-        return self.judge.examine(anonymizer)
+        return self.judge.examine(anonymizer, wait=wait)
 
     def raw(self, seeds: int = 1) -> dict[str, list[Answers]]:
         """Raw video before them. Asked for after a training, so that of several processes one finds it for all."""
@@ -279,6 +281,15 @@ class Bench(Workshop):
     def begin(self) -> None:
         """Raw video, for all lanes, while the others train."""
         self.raw(self.plan.judge_seeds)
+
+    def assist(self, trial: Trial, seed: int, strengths: list[Strength]) -> None:
+        """Exams that nobody sits yet, of raw video first: the other process may still be training."""
+        seeds = self.plan.judge_seeds if trial.anonymizer else 1
+        self.examine(load(RAW), seeds, wait=False)
+        run = None if trial.anonymizer else self.trained(trial, seed)
+        if run or trial.anonymizer:
+            for strength in strengths:
+                self.examine(load(run.anonymizer if run else trial.anonymizer, strength=strength), seeds, wait=False)
 
     def row(self, trial: Trial, seed: int, strength: Strength) -> Row:
         """What a trial came to, numbers to four digits."""

@@ -36,6 +36,9 @@ class DroppedBench(Workshop):
     def begin(self) -> None:
         """Nothing is done for all."""
 
+    def assist(self, trial: Trial, seed: int, strengths: list[Strength]) -> None:
+        """Nothing can be taken over here: one attacker does it all."""
+
     def row(self, trial: Trial, seed: int, strength: Strength) -> Row:
         """The share of the dropped colours' variance that is read, numbers to four digits."""
         started = time.perf_counter()

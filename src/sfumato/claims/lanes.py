@@ -5,7 +5,8 @@ from __future__ import annotations
 import multiprocessing as mp
 import queue
 from collections.abc import Iterator, Sequence
-from typing import Any
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 import torch
 
@@ -69,6 +70,52 @@ class Desks:
         except SfumatoError as error:
             yield f"{job[0].name}, seed {job[1]}: {error}"
 
+    def assist(self, plan: Plan, job: Job) -> None:
+        """Help with a job of another process. What cannot be done that one will tell."""
+        with suppress(SfumatoError):
+            self.of(plan).assist(*job)
+
+
+class Order(NamedTuple):
+    """What a lane is to do for a plan: the task of that number, or help with it; without a number: what is done for all."""
+
+    plan: Plan
+    job: Job | None = None
+    number: int | None = None
+    assist: bool = False
+
+
+News = tuple[Order | None, Row | str | None]  # a row, or why there is none; neither: that the order is carried out
+
+
+class Foreman:
+    """Who gets what next: raw video first, for all, while other lanes begin to train; at the end, who is free helps."""
+
+    def __init__(self, plans: Sequence[Plan], tasks: Sequence[Task]) -> None:
+        self._waiting = [
+            *(Order(plan) for plan in plans),
+            *(Order(plan, job, number) for number, (plan, job) in enumerate(tasks)),
+        ]
+        self._running: dict[int, Order] = {}  # of which something may be left to take over
+
+    def next_order(self, finished: Order | None) -> Order | None:
+        """The next order for a lane that is free, having finished that one; None: nothing is left to do.
+
+        Who has helped with a task has taken over all that was free of it, so that nobody need help again.
+        """
+        if finished and finished.number is not None:
+            self._running.pop(finished.number, None)
+        if self._waiting:
+            order = self._waiting.pop(0)
+            if order.number is not None:
+                self._running[order.number] = order
+            return order
+        if not self._running:
+            return None
+        number, order = self._running.popitem()  # begun last, so it has most left
+        self._running = {number: order, **self._running}  # the next who is free helps with another one
+        return order._replace(assist=True)
+
 
 def _work(tasks: Sequence[Task], lanes: int) -> Iterator[tuple[Plan, Row | str]]:
     plans = list(dict.fromkeys(plan for plan, _ in tasks))
@@ -79,38 +126,40 @@ def _work(tasks: Sequence[Task], lanes: int) -> Iterator[tuple[Plan, Row | str]]
         yield from ((plan, found) for plan, job in tasks for found in desks.rows(plan, job))
         return
     context = mp.get_context("spawn")
-    todo, done = context.Queue(), context.Queue()
-    # Raw video first, for all, while other lanes begin to train.
-    for task in [*((plan, None) for plan in plans), *tasks, *[None] * lanes]:
-        todo.put(task)
-    crew = [context.Process(target=_lane, args=(todo, done, lanes), daemon=True) for _ in range(lanes)]
+    orders, news = context.Queue(), context.Queue()
+    crew = [context.Process(target=_lane, args=(orders, news, lanes), daemon=True) for _ in range(lanes)]
     for process in crew:
         process.start()
-    waiting = lanes
-    while waiting:
+    foreman = Foreman(plans, tasks)
+    free = 0
+    while free < lanes:
         try:
-            found = done.get(timeout=5)
+            order, found = news.get(timeout=5)
         except queue.Empty:
             if any(process.exitcode for process in crew):
                 raise SfumatoError("a lane broke down, see above", "what is done is kept: run again to go on") from None
             continue
-        if found is None:
-            waiting -= 1
-        else:
-            yield found
-
-
-def _lane(
-    todo: mp.Queue[tuple[Plan, Job | None] | None], done: mp.Queue[tuple[Plan, Row | str] | None], lanes: int
-) -> None:
-    """One process that does tasks until there are none; without a job: what the plan's desk does for all."""
-    torch.set_num_threads(max(1, torch.get_num_threads() // lanes))
-    desks = Desks()
-    while (task := todo.get()) is not None:
-        plan, job = task
-        if job is None:
-            desks.of(plan).begin()
+        if order and found is not None:
+            yield order.plan, found
             continue
-        for found in desks.rows(plan, job):
-            done.put((plan, found))
-    done.put(None)
+        following = foreman.next_order(order)
+        free += following is None
+        orders.put(following)
+
+
+def _lane(orders: mp.Queue[Order | None], news: mp.Queue[News], lanes: int) -> None:
+    """One process that does what it is told until nothing is left, and says when it is free."""
+    torch.set_num_threads(max(1, torch.get_num_threads() // lanes))
+    desks, order = Desks(), None
+    while True:
+        news.put((order, None))
+        order = orders.get()
+        if order is None:
+            return
+        if order.job is None:
+            desks.of(order.plan).begin()
+        elif order.assist:
+            desks.assist(order.plan, order.job)
+        else:
+            for found in desks.rows(order.plan, order.job):
+                news.put((order, found))

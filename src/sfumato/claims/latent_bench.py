@@ -153,6 +153,9 @@ class LatentBench:
             raise SfumatoError("anonymizers of features have no strength, and need a judge", "see judged_by")
         yield self.row(trial, seed)
 
+    def assist(self, trial: Trial, seed: int, strengths: list[Strength]) -> None:
+        """Nothing can be taken over here: readers of features take seconds."""
+
     def row(self, trial: Trial, seed: int) -> Row:
         """What a trial came to, numbers to four digits."""
         run = self.train(trial, seed)

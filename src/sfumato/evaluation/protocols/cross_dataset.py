@@ -113,9 +113,9 @@ class CrossDatasetProtocol(KnownProtocol):
         side.dataset, side.exams, side._data = dataset, exams, dataset.fingerprint()
         return side
 
-    def examine(self, anonymizer: Anonymizer) -> dict[str, list[Answers]]:
+    def examine(self, anonymizer: Anonymizer, *, wait: bool = True) -> dict[str, list[Answers]]:
         """The exams of both sides."""
         found: dict[str, list[Answers]] = {}
         for side in self._sides:
-            found |= KnownProtocol.examine(side, anonymizer)
+            found |= KnownProtocol.examine(side, anonymizer, wait=wait)
         return found

@@ -12,6 +12,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,7 @@ from sfumato.evaluation.scoring import (
 from sfumato.recognizers import level_of
 from sfumato.training.device import hardware
 from sfumato.training.fit import FitConfig
+from sfumato.turns import turn
 from sfumato.video.sampling import crop_boxes
 
 UTILITY = Exam("action", "what is done, by people never seen in training", "action", "video", "person")
@@ -232,25 +234,44 @@ class KnownProtocol:
         name = label(anonymizer).replace(":", "-").replace("=", "")
         return self.folder / f"{name}-{exam.name}-{seed}-{digest}.npz"
 
-    def examine(self, anonymizer: Anonymizer) -> dict[str, list[Answers]]:
-        """All exams on clips of this anonymizer, every seed: exam name → answers per seed."""
+    def examine(self, anonymizer: Anonymizer, *, wait: bool = True) -> dict[str, list[Answers]]:
+        """All exams on clips of this anonymizer, every seed: exam name → answers per seed.
+
+        Processes that judge the same share the exams: what another one sits just now comes last, or, where nobody is to
+        wait, is left out.
+        """
         self._memory = Memory(raw=self._memory.raw)
-        pixels: Tensor | None = None
-        found: dict[str, list[Answers]] = {exam.name: [] for exam in self.exams}
-        for seed in range(self.config.seeds):
-            for exam in self.exams:
-                path = self._key(exam, anonymizer, seed)
-                answers = Answers.load(path)
-                if answers is None:
-                    if path.exists():
-                        self.notes.append(f"{path.name} was not as it was written: that training was done again")
-                    if pixels is None:
-                        pixels = self._anonymized(anonymizer)
-                    answers = self._sit(exam, anonymizer, pixels, seed)
-                    answers.save(path)
-                found[exam.name].append(answers)
-                self.watch.done(f"{label(anonymizer)}: {exam.name}")
-        return found
+        clips = cache(lambda: self._anonymized(anonymizer))
+        sittings = [(exam, seed) for seed in range(self.config.seeds) for exam in self.exams]
+        found: dict[tuple[str, int], Answers] = {}
+        for patient in (False, True) if wait else (False,):
+            for exam, seed in sittings:
+                if (exam.name, seed) in found:
+                    continue
+                answers = self._answers(exam, anonymizer, seed, clips, wait=patient)
+                if answers is not None:
+                    found[exam.name, seed] = answers
+                    self.watch.done(f"{label(anonymizer)}: {exam.name}")
+        seeds = range(self.config.seeds)
+        return {e.name: [found[e.name, seed] for seed in seeds if (e.name, seed) in found] for e in self.exams}
+
+    def _answers(
+        self, exam: Exam, anonymizer: Anonymizer, seed: int, clips: Callable[[], Tensor], *, wait: bool
+    ) -> Answers | None:
+        """Those that are kept, or new ones; None where another process sits the exam and is not to be waited for."""
+        path = self._key(exam, anonymizer, seed)
+        if (kept := Answers.load(path)) is not None:
+            return kept
+        with turn(path, wait=wait) as mine:
+            if not mine:
+                return None
+            if (kept := Answers.load(path)) is not None:  # left by who had the turn before
+                return kept
+            if path.exists():
+                self.notes.append(f"{path.name} was not as it was written: that training was done again")
+            answers = self._sit(exam, anonymizer, clips(), seed)
+            answers.save(path)
+        return answers
 
     def _anonymized(self, anonymizer: Anonymizer) -> Tensor:
         name = label(anonymizer)

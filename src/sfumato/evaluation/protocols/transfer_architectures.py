@@ -3,7 +3,7 @@ network only?
 
 It was trained beside one f_T and against one f_B. Here fresh f'_T of five other architectures read the action from its
 video, and every attack is done by ResNets of five depths. Each stands beside the same network on raw video. The usual f'_T
-reads too, and is the one whose score the table shows.
+reads too, and is the one whose score the table shows. A C3D has batch norm here: begun from nothing it learns nothing without.
 """
 
 from __future__ import annotations
