@@ -201,7 +201,12 @@ def open_run(plan: Plan, trial: Trial, seed: int, config: Any, data: str) -> Run
     return RunFolder.open(folder, told | {"commit": commit()}, resume=folder.exists())
 
 
-def _config(trial: Trial) -> Any:
+def config_of(trial: Trial) -> Any:
+    """The settings of a trial's method, as `sfumato train` would read them.
+
+    >>> config_of(Trial("mosaic", "spact", config={"cell": 2})).cell
+    2
+    """
     recipe = Path(trial.recipe) if trial.recipe else None
     return load_options(find_method(trial.method).config, recipe=recipe, settings=trial.settings())
 
@@ -229,7 +234,7 @@ class Workshop(ABC):
 
     def train(self, trial: Trial, seed: int) -> RunFolder:
         """The finished run of a trial; one that was stopped is taken up."""
-        method, config = find_method(trial.method), _config(trial)
+        method, config = find_method(trial.method), config_of(trial)
         with self._turn(trial, seed):  # another lane may be at the same training
             run = open_run(self.plan, trial, seed, config, self.plan.data)
             if not run.result.exists():
@@ -239,11 +244,11 @@ class Workshop(ABC):
     def trained(self, trial: Trial, seed: int) -> RunFolder | None:
         """The run of a trial that another process is at, once it is through with it; None where nothing came of it."""
         with self._turn(trial, seed):
-            run = RunFolder(_run_path(self.plan, trial, seed, _config(trial), self.plan.data))
+            run = RunFolder(_run_path(self.plan, trial, seed, config_of(trial), self.plan.data))
             return run if run.result.exists() else None
 
     def _turn(self, trial: Trial, seed: int) -> AbstractContextManager[bool]:
-        return turn(_run_path(self.plan, trial, seed, _config(trial), self.plan.data))
+        return turn(_run_path(self.plan, trial, seed, config_of(trial), self.plan.data))
 
     def rows(self, trial: Trial, seed: int, strengths: list[Strength]) -> Iterator[Row]:
         """A row for each strength; all but the first find the training done."""

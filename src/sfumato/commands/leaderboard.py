@@ -9,14 +9,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from rich import box
 from rich.table import Table
 
 from sfumato.anonymizers import Anonymizer, parse_name, untrained
-from sfumato.claims.bench import Plan, Row, Trial, missing, read_rows, read_trials, write_rows
+from sfumato.claims.bench import Plan, Row, Trial, config_of, missing, read_rows, read_trials, write_rows
 from sfumato.claims.lanes import in_lanes_order, run_tasks
 from sfumato.claims.results import name_of
 from sfumato.commands.console import err, out, say
@@ -25,7 +24,6 @@ from sfumato.datasets import Clips, VideoDataset, open_dataset, reads_files
 from sfumato.datasets.base import Part, SplitBy
 from sfumato.errors import SfumatoError
 from sfumato.evaluation.material import anonymize_clips
-from sfumato.methods import find_method
 from sfumato.recognizers.vlm import load_vlm
 from sfumato.report.leaderboard import (
     CLIP,
@@ -42,7 +40,6 @@ from sfumato.report.leaderboard import (
     write_html,
 )
 from sfumato.training.device import hardware, pick_device, seeded
-from sfumato.training.options import load_options
 from sfumato.writing import to_json, write_whole
 
 TRIALS = Path("benchmarks/trials/leaderboard.toml")
@@ -163,9 +160,7 @@ def _hindrance(trial: Trial, data: str) -> str:
 
 def _teacher_misfit(trial: Trial, data: str) -> str:
     """Why the vision-language model that a trial learns from does not suit the data; "" where it does, or there is none."""
-    recipe = Path(trial.recipe) if trial.recipe else None
-    config: Any = load_options(find_method(trial.method).config, recipe=recipe, settings=trial.settings())
-    vlm = str(getattr(config, "vlm", ""))
+    vlm = str(getattr(config_of(trial), "vlm", ""))
     if not vlm or ":" in vlm:  # whether one of the Hub fits is seen when it is loaded
         return ""
     try:
