@@ -19,7 +19,7 @@ import torch
 from sfumato.anonymizers.latent_adapter import LatentAnonymizer
 from sfumato.anonymizers.latent_storage import load_latent
 from sfumato.anonymizers.shelf import shelved
-from sfumato.claims.bench import Plan, Row, Strength, Trial, about, open_run, rounded
+from sfumato.claims.bench import Plan, Row, Strength, Trial, about, config_of, open_run, rounded
 from sfumato.claims.latent_figures import figures
 from sfumato.commands.console import bars
 from sfumato.datasets import open_dataset
@@ -46,7 +46,6 @@ from sfumato.training.feature_data import (
     own_folder,
     read_features,
 )
-from sfumato.training.options import load_options
 from sfumato.training.run import RunFolder
 
 MODELS = "tiny"
@@ -178,9 +177,7 @@ class LatentBench:
         method = find_method(trial.method)
         if not method.on_features:
             raise SfumatoError(f"{method.name} trains no anonymizer of features", "describe it in another trials file")
-        config = load_options(
-            method.config, recipe=Path(trial.recipe) if trial.recipe else None, settings=trial.settings()
-        )
+        config = config_of(trial)
         stores = {f"{task}_data": f"{FEATURES}{self.plan.folder(task)}" for task in TASKS if task in config.asked()}
         config = replace(config, **stores)
         data = f"{FEATURES}{self.plan.folder('action') if trial.share == 1 else self._fewer(trial.share, seed)}"
