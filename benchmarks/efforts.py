@@ -1,0 +1,78 @@
+"""Does more effort find as much or more? Every shipped anonymizer of pictures before quick, standard and thorough attackers.
+
+    python benchmarks/efforts.py --out benchmarks/results/efforts_cpu.json
+    python benchmarks/efforts.py --only spact-small --only blur --device cuda --out efforts.json
+
+Of each anonymizer it is told what the headline's attackers find at each effort. `in_order`: no effort finds less than a smaller one
+by more than both intervals together allow; null: one of them is inconclusive. Trainings are kept in --runs, so that the same command
+goes on; two commands that share the folder share the exams of raw video.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from sfumato.anonymizers.shelf import shelved
+from sfumato.commands.judge import judge_anonymizers
+from sfumato.evaluation.effort import EFFORTS
+from sfumato.evaluation.provenance import commit, versions
+from sfumato.evaluation.result import Result
+from sfumato.training.device import hardware, pick_device
+
+
+def told(result: Result) -> dict[str, Any]:
+    """The headline of what was judged, and the strongest attacker on each target."""
+    line = result.lines[-1]
+    strongest = {
+        best.target: {"attackers": best.attackers, "score": best.score.value, "residual": best.leakage.value}
+        for best in line.strongest
+    }
+    head = line.headline
+    return {
+        "verdict": head.verdict, "residual": head.value, "low": head.low, "high": head.high, "action": line.utility.value,
+        "action_raw": line.utility.raw, "attackers": len(line.attacks), "epochs": result.epochs, "strongest": strongest,
+    }  # fmt: skip
+
+
+def in_order(found: list[dict[str, Any]]) -> bool | None:
+    """Whether residual leakage never falls from one effort to the next by more than both intervals allow; None: not told."""
+    if any(each["verdict"] != "measured" for each in found):
+        return None
+    return all(
+        more["residual"] - less["residual"] >= -math.hypot(less["residual"] - less["low"], more["high"] - more["residual"])
+        for less, more in pairwise(found)
+    )  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--only", action="append", default=[], help="these anonymizers, of pictures; all that ship unless given"
+    )
+    parser.add_argument("--data", default="theatre:small")
+    parser.add_argument("--runs", type=Path, default=Path("runs/efforts"))
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args()
+    about = {"data": args.data, "seed": 0, "hardware": hardware(pick_device(args.device)), "commit": commit()}
+    found = json.loads(args.out.read_text())["anonymizers"] if args.out.exists() else {}
+    for name in args.only or shelved():
+        lines = {}
+        for effort in EFFORTS:
+            started = time.perf_counter()
+            judged = judge_anonymizers([name], args.data, effort=effort, runs=args.runs, device=args.device)
+            lines[effort] = told(judged.result) | {"seconds": round(time.perf_counter() - started)}
+            print(name, effort, json.dumps(lines[effort]), flush=True)
+        found[name] = {"in_order": in_order(list(lines.values())), **about, "efforts": lines}
+        args.out.parent.mkdir(parents=True, exist_ok=True)
+        args.out.write_text(json.dumps({"versions": versions(), "anonymizers": found}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
