@@ -3,9 +3,9 @@
     python benchmarks/efforts.py --out benchmarks/results/efforts_cpu.json
     python benchmarks/efforts.py --only spact-small --only blur --device cuda --out efforts.json
 
-Of each anonymizer it is told what the headline's attackers find at each effort. `in_order`: no effort finds less than a smaller one
-by more than both intervals together allow; null: one of them is inconclusive. Trainings are kept in --runs, so that the same command
-goes on; two commands that share the folder share the exams of raw video.
+Of each anonymizer it is told what the headline's attackers find at each effort. `in_order`: no effort finds less than a smaller
+one by more than both intervals together allow; null: one of them is inconclusive. Trainings are kept in --runs, so that the same
+command goes on; two commands that share the folder share the exams of raw video.
 """
 
 from __future__ import annotations

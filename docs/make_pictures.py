@@ -1,7 +1,14 @@
-"""Makes the pictures of the README from the program itself: `python docs/make_pictures.py`."""
+"""Makes the pictures of the README from the program itself.
+
+    python docs/make_pictures.py                        # all that need nothing but what ships
+    python docs/make_pictures.py --strips family-theatre.png --clip 64 --clip 301 \\
+        --with runs/family/mosaic-0-7ffb46fc/anonymizer --with runs/family/spact-0-8a9101b6/anonymizer     # what you trained
+"""
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -27,15 +34,14 @@ def save(picture: Tensor, name: str, scale: int) -> None:
 
 
 @torch.inference_mode()
-def before_after(stage: TheatreDataset, index: int) -> None:
-    """One clip, six moments of it, through each anonymizer."""
-    footage = stage.draw(torch.tensor([index]))
+def strips(stage: TheatreDataset, indices: Tensor, names: Sequence[str], picture: str) -> None:
+    """Clips one below the other, six moments of each, raw or through each anonymizer."""
+    footage = stage.draw(indices)
     clips = Clips(footage.clips[:, None], footage.people[:, None])
-    rows = []
-    for name in ROWS:
-        shown = anonymize_clips(load(name), clips, torch.device("cpu"))[0, 0, [0, 3, 6, 9, 12, 15]]
-        rows.append(torch.cat(list(shown), dim=2))
-    save(torch.cat(rows, dim=1), "before-after.png", 1)
+    moments = torch.linspace(0, stage.shape.frames - 1, 6).round().long()
+    shown = [anonymize_clips(load(name), clips, torch.device("cpu"))[:, 0, moments] for name in names]
+    rows = [torch.cat(list(each[clip]), dim=2) for clip in range(len(indices)) for each in shown]
+    save(torch.cat(rows, dim=1), picture, 112 // stage.shape.height)
 
 
 def contact_sheet(stage: TheatreDataset) -> None:
@@ -60,10 +66,24 @@ def kept_and_repainted(stage: TheatreDataset, name: str, indices: Tensor) -> Non
     save((torch.cat(rows, dim=1) * 255).round().to(torch.uint8), f"{name}.png", 2)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--strips", default="", help="only this picture: test clips, raw and through anonymizers")
+    parser.add_argument("--preset", default="", help="of the theatre, such as small")
+    parser.add_argument("--clip", type=int, action="append", default=[], help="number of a test clip of new people")
+    parser.add_argument("--with", dest="names", action="append", default=[], help="name or folder of an anonymizer")
+    args = parser.parse_args()
+    if args.strips:
+        stage = TheatreDataset(args.preset)
+        strips(stage, stage.split("test", "person")[args.clip or [0]], ["identity", *args.names], args.strips)
+        return
     theatre = TheatreDataset()
-    before_after(theatre, 64)
+    strips(theatre, torch.tensor([64]), ROWS, "before-after.png")
     contact_sheet(theatre)
     small = TheatreDataset("small")
     for weights in ("stprivacy-small", "laf-small"):
         kept_and_repainted(small, weights, small.split("test", "person")[[30, 200]])
+
+
+if __name__ == "__main__":
+    main()

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import sfumato
+from sfumato.evaluation.provenance import JUDGING
 
 SOURCE = Path(sfumato.__file__).parent
 LAYERS = (
@@ -117,6 +118,13 @@ def test_a_planted_import_is_caught(tmp_path: Path, module: str, text: str, caug
 )
 def test_what_goes_down_is_free(tmp_path: Path, module: str, text: str) -> None:
     assert violations(plant(tmp_path / "sfumato", **{module: text})) == []
+
+
+def test_what_was_judged_is_of_all_code_that_the_judge_may_import_and_no_other() -> None:
+    rooms = {*LAYERS[0], *LAYERS[1], "training", "evaluation"}
+    wanted = {path for room in rooms for path in (SOURCE / room).rglob("*.py")}
+    wanted |= {SOURCE / f"{module or '__init__'}.py" for module in FOR_ALL}
+    assert {path for pattern in JUDGING for path in SOURCE.glob(pattern)} == wanted
 
 
 LOADED = "import json, sys; print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))"

@@ -13,6 +13,13 @@ from sfumato import __version__
 from sfumato.writing import source_digest
 
 _PACKAGE = Path(__file__).parents[1]
+# All that a fresh recognizer's answers can depend on: imports only go down, and the judge knows no method.
+JUDGING = (
+    *(f"{room}/**/*.py" for room in (
+        "video", "theatre", "datasets", "recognizers", "objectives", "anonymizers", "training", "evaluation",
+    )),
+    *(f"{module}.py" for module in ("__init__", "errors", "hub", "registry", "turns", "writing")),
+)  # fmt: skip
 
 
 def versions() -> dict[str, str]:
@@ -23,6 +30,11 @@ def versions() -> dict[str, str]:
 def code_digest() -> str:
     """SHA-256 over all of the package's own source: what was computed by other code is not what this code would compute."""
     return source_digest("**/*.py")
+
+
+def judging_digest() -> str:
+    """SHA-256 over the source that a judgement depends on: a new report page or method does not undo what was judged."""
+    return source_digest(*JUDGING)
 
 
 def commit() -> str:

@@ -36,7 +36,7 @@ from sfumato.evaluation.exam import Answers, Exam, Examinee, Memory, Source, ask
 from sfumato.evaluation.material import Material, anonymize_clips
 from sfumato.evaluation.metrics import leakage_removed, nhv, utility_kept
 from sfumato.evaluation.notes import effort_notes, measured_notes, persons_note
-from sfumato.evaluation.provenance import code_digest, commit, versions
+from sfumato.evaluation.provenance import commit, judging_digest, versions
 from sfumato.evaluation.result import Line, Result, Strongest
 from sfumato.evaluation.scoring import (
     Ruler,
@@ -219,7 +219,7 @@ class KnownProtocol:
 
     def _key(self, exam: Exam, anonymizer: Anonymizer, seed: int) -> Path:
         about = [
-            code_digest(),
+            judging_digest(),
             torch.__version__,
             self.device.type,
             self._data,
