@@ -1,7 +1,9 @@
 """Does more effort find as much or more? Every shipped anonymizer of pictures before quick, standard and thorough attackers.
 
-    python benchmarks/efforts.py --out benchmarks/results/efforts_cpu.json
-    python benchmarks/efforts.py --only spact-small --only blur --device cuda --out efforts.json
+    python benchmarks/efforts.py --models tiny --device cuda --out benchmarks/results/efforts_tiny.json
+    python benchmarks/efforts.py --only spact-small --only blur --out efforts.json
+
+On two CPU cores a thorough judgement takes hours, also with tiny networks.
 
 Of each anonymizer it is told what the headline's attackers find at each effort. `in_order`: no effort finds less than a smaller
 one by more than both intervals together allow; null: one of them is inconclusive. Trainings are kept in --runs, so that the same
@@ -56,17 +58,26 @@ def main() -> None:
         "--only", action="append", default=[], help="these anonymizers, of pictures; all that ship unless given"
     )
     parser.add_argument("--data", default="theatre:small")
+    parser.add_argument("--models", default="auto", help="tiny or standard networks; auto: by the device")
     parser.add_argument("--runs", type=Path, default=Path("runs/efforts"))
     parser.add_argument("--device", default="auto")
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
-    about = {"data": args.data, "seed": 0, "hardware": hardware(pick_device(args.device)), "commit": commit()}
+    about = {
+        "data": args.data,
+        "models": args.models,
+        "seed": 0,
+        "hardware": hardware(pick_device(args.device)),
+        "commit": commit(),
+    }
     found = json.loads(args.out.read_text())["anonymizers"] if args.out.exists() else {}
     for name in args.only or shelved():
         lines = {}
         for effort in EFFORTS:
             started = time.perf_counter()
-            judged = judge_anonymizers([name], args.data, effort=effort, runs=args.runs, device=args.device)
+            judged = judge_anonymizers(
+                [name], args.data, effort=effort, models=args.models, runs=args.runs, device=args.device
+            )
             lines[effort] = told(judged.result) | {"seconds": round(time.perf_counter() - started)}
             print(name, effort, json.dumps(lines[effort]), flush=True)
         found[name] = {"in_order": in_order(list(lines.values())), **about, "efforts": lines}

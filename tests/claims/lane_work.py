@@ -32,10 +32,20 @@ class NotedDesk:
         if trial.name == "wrong":
             raise SfumatoError("this cannot be done", "leave it")
         for strength in strengths:
+            if trial.name == "always" or (trial.name == "once" and strength and self._first()):
+                os._exit(1)  # as one that is killed: nothing is told, nothing is tidied up
             yield {"plan": self.plan.data, "trial": trial.name, "seed": seed, "strength": strength}
 
     def assist(self, trial: Trial, seed: int, strengths: list[Strength]) -> None:
         self._note(f"assisted with {trial.name}")
+
+    def _first(self) -> bool:
+        """Whether nobody has broken down here yet."""
+        try:
+            (self.plan.runs / "broken").touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        return True
 
     def _note(self, what: str) -> None:
         self.plan.runs.mkdir(exist_ok=True)

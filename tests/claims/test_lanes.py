@@ -58,6 +58,22 @@ def test_what_cannot_be_done_is_told_after_the_others(tmp_path: Path, lane_work:
         next(rows)
 
 
+def test_the_work_of_a_lane_that_breaks_down_goes_to_another(tmp_path: Path, lane_work: ModuleType) -> None:
+    plan = lane_work.NotedPlan("first", tmp_path, lanes=2)
+    trials = [Trial(name, anonymizer="blur") for name in ("once", "right")]
+    rows = [row for _, row in run_tasks([(plan, (trial, 0, [None, 2.0, 3.0])) for trial in trials], lanes=2)]
+    told = [(row["trial"], row["strength"]) for row in rows]
+    assert (tmp_path / "broken").exists()
+    # What was told before is not told again.
+    assert sorted(told, key=str) == sorted(((t.name, at) for t in trials for at in (None, 2.0, 3.0)), key=str)
+
+
+def test_what_breaks_two_lanes_down_stops_all(tmp_path: Path, lane_work: ModuleType) -> None:
+    plan = lane_work.NotedPlan("first", tmp_path, lanes=2)
+    with pytest.raises(SfumatoError, match="a lane broke down"):
+        list(run_tasks([(plan, (Trial("always", anonymizer="blur"), 0, [None]))], lanes=2))
+
+
 def test_what_shares_a_training_comes_after_all_that_begin_one(tmp_path: Path) -> None:
     here, elsewhere = Plan("theatre:small", tmp_path), Plan("theatre:small", tmp_path, "theatre:small-novel")
     first = Trial("stprivacy", "stprivacy", config={"patch": 8}, strengths=(0.3,))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import multiprocessing as mp
-import queue
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
 
 import torch
 
 from sfumato.claims.bench import Desk, Job, Plan, Row
+from sfumato.commands.console import err, say
 from sfumato.errors import SfumatoError
 
 Task = tuple[Plan, Job]
@@ -84,8 +86,13 @@ class Order(NamedTuple):
     number: int | None = None
     assist: bool = False
 
+    def left(self) -> Order:
+        """The same when one more of its rows is there."""
+        trial, seed, strengths = self.job or (None, 0, [])
+        return self._replace(job=(trial, seed, strengths[1:])) if trial else self
 
-News = tuple[Order | None, Row | str | None]  # a row, or why there is none; neither: that the order is carried out
+
+News = Row | str | None  # a row, or why there is none; None: that the lane is free
 
 
 class Foreman:
@@ -97,6 +104,7 @@ class Foreman:
             *(Order(plan, job, number) for number, (plan, job) in enumerate(tasks)),
         ]
         self._running: dict[int, Order] = {}  # of which something may be left to take over
+        self._broken: list[Order] = []  # that a lane broke down at
 
     def next_order(self, finished: Order | None) -> Order | None:
         """The next order for a lane that is free, having finished that one; None: nothing is left to do.
@@ -116,6 +124,16 @@ class Foreman:
         self._running = {number: order, **self._running}  # the next who is free helps with another one
         return order._replace(assist=True)
 
+    def take_back(self, order: Order) -> bool:
+        """Give the order of a lane that broke down to the next who is free; False: it is the second lane that broke at it."""
+        first = all((order.plan, order.number) != (other.plan, other.number) for other in self._broken)
+        self._broken.append(order)
+        if order.number is not None:
+            self._running.pop(order.number, None)
+        if order.job is None or order.job[2]:
+            self._waiting.insert(0, order)
+        return first
+
 
 def _work(tasks: Sequence[Task], lanes: int) -> Iterator[tuple[Plan, Row | str]]:
     plans = list(dict.fromkeys(plan for plan, _ in tasks))
@@ -125,35 +143,64 @@ def _work(tasks: Sequence[Task], lanes: int) -> Iterator[tuple[Plan, Row | str]]
         desks = Desks()
         yield from ((plan, found) for plan, job in tasks for found in desks.rows(plan, job))
         return
-    context = mp.get_context("spawn")
-    orders, news = context.Queue(), context.Queue()
-    crew = [context.Process(target=_lane, args=(orders, news, lanes), daemon=True) for _ in range(lanes)]
-    for process in crew:
-        process.start()
     foreman = Foreman(plans, tasks)
-    free = 0
-    while free < lanes:
-        try:
-            order, found = news.get(timeout=5)
-        except queue.Empty:
-            if any(process.exitcode for process in crew):
-                raise SfumatoError("a lane broke down, see above", "what is done is kept: run again to go on") from None
-            continue
-        if order and found is not None:
-            yield order.plan, found
-            continue
-        following = foreman.next_order(order)
-        free += following is None
-        orders.put(following)
+    crew = [_begin(lanes) for _ in range(lanes)]
+    while crew:
+        ready = wait([lane.line for lane in crew])
+        for lane in [lane for lane in crew if lane.line in ready]:
+            try:
+                found: News = lane.line.recv()
+            except (EOFError, OSError):
+                crew.remove(lane)
+                crew += _replacement(lane, foreman, lanes)
+                continue
+            if found is not None and lane.order:
+                yield lane.order.plan, found
+                lane.order = lane.order.left()
+                continue
+            lane.order = foreman.next_order(lane.order)
+            with suppress(BrokenPipeError):  # it broke down just now, which is seen when it is listened to
+                lane.line.send(lane.order)
+            if lane.order is None:
+                crew.remove(lane)
 
 
-def _lane(orders: mp.Queue[Order | None], news: mp.Queue[News], lanes: int) -> None:
+@dataclass
+class Lane:
+    """A process, the line to it, and what it is at."""
+
+    process: mp.process.BaseProcess
+    line: Connection
+    order: Order | None = None
+
+
+def _begin(lanes: int) -> Lane:
+    context = mp.get_context("spawn")
+    line, theirs = context.Pipe()
+    process = context.Process(target=_lane, args=(theirs, lanes), daemon=True)
+    process.start()
+    theirs.close()  # so that the line ends where the process does
+    return Lane(process, line)
+
+
+def _replacement(lane: Lane, foreman: Foreman, lanes: int) -> list[Lane]:
+    """A new lane for one that broke down, whose work is begun again; but not where that broke a lane down before."""
+    lane.process.join()
+    if lane.order and lane.order.assist:
+        return []  # who only helped is not missed
+    if lane.order is None or not foreman.take_back(lane.order):
+        raise SfumatoError("a lane broke down, see above", "what is done is kept: run again to go on")
+    say("a lane broke down, see above: its work goes to another", console=err, style="yellow")
+    return [_begin(lanes)]
+
+
+def _lane(line: Connection, lanes: int) -> None:
     """One process that does what it is told until nothing is left, and says when it is free."""
     torch.set_num_threads(max(1, torch.get_num_threads() // lanes))
-    desks, order = Desks(), None
+    desks = Desks()
     while True:
-        news.put((order, None))
-        order = orders.get()
+        line.send(None)
+        order: Order | None = line.recv()
         if order is None:
             return
         if order.job is None:
@@ -162,4 +209,4 @@ def _lane(orders: mp.Queue[Order | None], news: mp.Queue[News], lanes: int) -> N
             desks.assist(order.plan, order.job)
         else:
             for found in desks.rows(order.plan, order.job):
-                news.put((order, found))
+                line.send(found)
