@@ -116,3 +116,11 @@ def test_frames_that_cannot_be_compared_are_refused() -> None:
         ssim(torch.zeros(1, 1, 3, 10, 16), torch.zeros(1, 1, 3, 10, 16))
     with pytest.raises(ValueError, match="cannot be compared"):
         ssim(torch.zeros(2, 1, 3, 16, 16), torch.zeros(1, 1, 3, 16, 16))
+
+
+def test_what_was_looked_at_without_gradients_can_be_trained_on_afterwards() -> None:
+    with torch.inference_mode():
+        ssim(noise(1, 1, 3, 23, 29), noise(1, 1, 3, 23, 29, seed=1))
+    moved = noise(1, 1, 3, 23, 29, seed=1).requires_grad_(True)
+    ssim(noise(1, 1, 3, 23, 29), moved).sum().backward()
+    assert moved.grad is not None and bool(moved.grad.any())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import torch
 from torch import Tensor
 
@@ -32,7 +34,7 @@ def ssim(first: Tensor, second: Tensor) -> Tensor:
     # on a GPU are rounded to 10 bits even in float32.
     with torch.autocast(first.device.type, enabled=False):
         x, y = first.float(), second.float()
-        rows, columns = (_window_matrix(side).to(x.device) for side in (height, width))
+        rows, columns = (_window_matrix(side, x.device) for side in (height, width))
         mean_x, mean_y, xx, yy, xy = rows @ torch.stack([x, y, x * x, y * y, x * y]) @ columns.T
     variance_x, variance_y, covariance = xx - mean_x**2, yy - mean_y**2, xy - mean_x * mean_y
     brightness = (2 * mean_x * mean_y + C1) / (mean_x**2 + mean_y**2 + C1)
@@ -40,10 +42,12 @@ def ssim(first: Tensor, second: Tensor) -> Tensor:
     return (brightness * structure).mean((-3, -2, -1))
 
 
-def _window_matrix(side: int) -> Tensor:
+@lru_cache(maxsize=16)  # a training asks for the same ones in every step, and a GPU would wait for each
+@torch.inference_mode(False)  # a later training cannot use what was made under that mode
+def _window_matrix(side: int, device: torch.device) -> Tensor:
     """(side − 10, side), rows summing to 1: row i is the Gaussian over pixels i … i + 10."""
     offsets = torch.arange(WINDOW)
     weights = torch.exp(-0.5 * ((offsets - WINDOW // 2) / SIGMA) ** 2)
     count = side - WINDOW + 1
     targets = torch.arange(count)[:, None] + offsets
-    return torch.zeros(count, side).scatter_(1, targets, (weights / weights.sum()).repeat(count, 1))
+    return torch.zeros(count, side).scatter_(1, targets, (weights / weights.sum()).repeat(count, 1)).to(device)

@@ -10,6 +10,8 @@ from sfumato.errors import SfumatoError, counted
 from sfumato.recognizers.vlm import VideoLanguageModel, load_vlm
 from sfumato.training.bank import Bank
 
+LARGE = 20_000_000  # weights; what a smaller model computes on the way fits beside it
+
 
 def load_teacher(name: str) -> VideoLanguageModel:
     """The model that `--set vlm=` names, frozen.
@@ -22,7 +24,9 @@ def load_teacher(name: str) -> VideoLanguageModel:
             "no vision-language model is named",
             "add --set vlm=vlm (ships, for theatre:small), vlm=FOLDER, vlm=xclip:FOLDER_OR_ID or vlm=actionclip:…",
         )  # fmt: skip
-    return load_vlm(name)
+    vlm = load_vlm(name)
+    vlm.checkpointing = sum(weights.numel() for weights in vlm.parameters()) >= LARGE  # to compute all twice is slow
+    return vlm
 
 
 @torch.no_grad()
