@@ -19,8 +19,9 @@ demo: $(READY)
 # One process per core, one thread in each. Neighbours run in the same process, since they share what is costly to make;
 # who is done takes over half of what another has left, so that none works alone on a slow file at the end.
 # At most four: each loads torch for itself, and a container may show more cores than it may use.
+# Bytecode is kept, also where the environment says otherwise: every process would compile all tests anew.
 test: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist worksteal
+	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist worksteal
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -32,8 +32,9 @@ ATTRIBUTES = ["frame", "video", "video-placed"]
 CASES = [
     ("cross-dataset", BOTH, ATTRIBUTES),
     ("novel", "theatre:small", ATTRIBUTES),
-    ("novel-actions", BOTH, ATTRIBUTES),
-    ("novel-attributes", "theatre:small", ATTRIBUTES),
+    # What these two ask and of whom, tests/evaluation/test_novel.py shows of both.
+    pytest.param("novel-actions", BOTH, ATTRIBUTES, marks=pytest.mark.nightly),
+    pytest.param("novel-attributes", "theatre:small", ATTRIBUTES, marks=pytest.mark.nightly),
     ("frame-level", "theatre:small", ["frame", "identity-frames"]),
     ("redressed", "theatre:small", ["identity", "identity-frames", "identity-placed", "reid", "reid-frames"]),
 ]
@@ -55,6 +56,9 @@ def test_every_protocol_works(
     assert sfumato(*command).code == 0 and len(trained) == 2 * (1 + len(attacks))  # nothing is trained twice
 
 
+# Ten networks, really trained. What they are asked is in tests/evaluation/test_transfer_architectures.py, that each learns in
+# tests/recognizers.
+@pytest.mark.nightly
 def test_other_architectures(tmp_path: Path, sfumato: Any, trained: list[str]) -> None:
     command = ["judge", "identity", "--protocol", "transfer-architectures", "--runs", tmp_path / "runs"]
     run = sfumato(*command, "--attack", "frame", "--json", tmp_path / "r.json")

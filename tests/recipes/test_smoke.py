@@ -13,13 +13,13 @@ from sfumato.commands.reproduce import SMOKE, reproduce
 from sfumato.evaluation import scoring
 
 FOLDER = Path(__file__).parents[2] / "recipes" / "published"
+# SPAct from end to end is in tests/commands/test_reproduce.py.
 QUICK = (
     "vita-vp-hmdb51",
     "stprivacy-pa-hmdb51",
     "laf-no-patch-embedding",
     "splavu-vp-hmdb51-supervised",  # from videos through an encoder
     "baselines-celebv-hq",
-    "spact-p-hvu",
 )
 REST = sorted({path.stem for path in FOLDER.glob("*.toml")} - {*QUICK})
 

@@ -222,6 +222,8 @@ def auc(scores: list[Tensor], truth: Tensor, mask: Tensor) -> float:
     return frame_auc(scores, [t[m].repeat_interleave(FRAMES) for t, m in zip(truth, mask, strict=True)])
 
 
+# In the quick suite tests/evaluation/latent/test_anomaly.py asks it of the protocol.
+@pytest.mark.nightly
 def test_what_is_planted_is_found_from_labels_of_videos_alone() -> None:
     dice = torch.Generator().manual_seed(0)
     torch.manual_seed(0)

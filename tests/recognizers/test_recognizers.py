@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from sfumato.errors import SfumatoError
-from sfumato.recognizers import RECOGNIZERS, FrameRecognizer, Recognizer, make_recognizer
+from sfumato.recognizers import RECOGNIZERS, FrameRecognizer, Recognizer, level_of, make_recognizer
 
 CLIP = (4, 32, 32)
 CONVOLUTIONAL = [name for name in RECOGNIZERS.names() if "vit" not in name]
@@ -43,7 +43,7 @@ def test_one_interface(name: str) -> None:
         features, logits = recognizer.features(video), recognizer(video)
     assert features.shape == (2, recognizer.feature_width)
     assert logits.shape == (2, 5)
-    assert RECOGNIZERS.find(name).summary.startswith(recognizer.level)
+    assert RECOGNIZERS.find(name).summary.startswith(recognizer.level) and level_of(name) == recognizer.level
     # The head is the last thing that happens: features and logits are of one pass, not of two.
     torch.testing.assert_close(recognizer.classify(features), logits, rtol=1e-4, atol=1e-4 * logits.abs().max().item())
 

@@ -343,8 +343,10 @@ def test_a_strip_shows_before_and_after() -> None:
 # ---- state -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_new_game_takes_up_the_state_of_another() -> None:
+@pytest.mark.parametrize("budget", ["nt-xent", "moco"])  # moco has a queue, and a network that follows
+def test_a_new_game_takes_up_the_state_of_another(budget: str) -> None:
     settings: dict[str, Any] = {"budget_models": "tiny-frame+tiny-video", "restart_steps": 1, "history": 2}
+    settings["budget"] = budget
     game, other = make_game(**settings), make_game(**settings)
 
     def play(game: FrameGame, step: int) -> None:

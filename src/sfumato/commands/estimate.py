@@ -145,6 +145,7 @@ def _pixels(frames: int, side: int) -> Tensor:
     return torch.empty(1, frames, 3, side, side, device="meta")
 
 
+@lru_cache  # most judgements of a recipe are by the same two
 def recognizer(role: str, name: str, outputs: int, clip: Clip, **options: Any) -> Network:
     """A recognizer; one that looks at frames is counted on one frame."""
     frames = 1 if level_of(name) == "frame" else clip.frames

@@ -26,6 +26,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, get_type_hints
 from urllib.parse import parse_qsl
@@ -171,9 +172,15 @@ def _judgement(content: Any) -> Judgement:
     return Judgement(**_fitting(Judgement, told) | {"published": published})
 
 
+@lru_cache
+def _hints(kind: type) -> dict[str, Any]:
+    """Working them out takes longer than all else about a recipe."""
+    return get_type_hints(kind)
+
+
 def _fitting(kind: type, content: Mapping[str, Any]) -> dict[str, Any]:
     """Keys that `kind` knows with values of the right type; lists become tuples."""
-    hints = get_type_hints(kind)
+    hints = _hints(kind)
     known = [entry.name for entry in fields(kind)]
     found = {}
     for key, value in content.items():

@@ -41,13 +41,11 @@ def leakage(effort: str, labs: dict[str, Lab], anonymizer: Told) -> Leakage:
     return choose([*rulers, average(rulers)] if ENSEMBLE in exams else rulers).strongest.leakage
 
 
+# That each attacker finds what is known to be there, its own test asks; that more effort adds attackers and never takes any
+# away, and that the strongest counts, tests/evaluation/test_effort.py.
+@pytest.mark.nightly
 @pytest.mark.parametrize(
-    ("anonymizer", "truth"),
-    [
-        pytest.param(THIRD, 1 / 3, id="third"),
-        # That nothing is found where nothing is left, each attacker's own test asks too.
-        pytest.param(ALL_HIDDEN, 0.0, id="all", marks=pytest.mark.nightly),
-    ],
+    ("anonymizer", "truth"), [pytest.param(THIRD, 1 / 3, id="third"), pytest.param(ALL_HIDDEN, 0.0, id="all")]
 )
 def test_thorough_finds_as_much_as_standard_and_standard_as_quick(
     anonymizer: Told, truth: float, labs: dict[str, Lab]

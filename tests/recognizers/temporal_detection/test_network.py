@@ -256,6 +256,8 @@ def smoothed(chances: Tensor, width: int) -> Tensor:
     return F.avg_pool1d(chances.T[None], width, 1, width // 2, count_include_pad=False)[0].T
 
 
+# In the quick suite tests/evaluation/latent/test_detection.py asks it of the protocol.
+@pytest.mark.nightly
 def test_it_learns_what_clips_one_by_one_do_not_tell() -> None:
     (clips, mask, truth), (new_clips, new_mask, new_truth) = toy(60, seed=0), toy(30, seed=1)
     torch.manual_seed(0)

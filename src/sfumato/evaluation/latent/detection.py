@@ -219,9 +219,10 @@ def _taken(overlap: Array, threshold: float) -> NDArray[np.bool_]:
     """Which of a video's ranked detections (N, M segments) are right: each segment goes to the first that reaches it best."""
     free = np.ones(overlap.shape[1], dtype=bool)
     hits = np.zeros(len(overlap), dtype=bool)
-    for rank, row in enumerate(overlap):
-        if free.any():
-            best = int(np.where(free, row, -1.0).argmax())
-            if row[best] >= threshold:
-                hits[rank], free[best] = True, False
+    for rank in np.flatnonzero((overlap >= threshold).any(axis=1)):  # the others reach nothing
+        if not free.any():
+            break
+        best = int(np.where(free, overlap[rank], -1.0).argmax())
+        if overlap[rank, best] >= threshold:
+            hits[rank], free[best] = True, False
     return hits
