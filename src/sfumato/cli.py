@@ -265,7 +265,9 @@ def claims(
 ) -> None:
     """The papers' claims, each tested: holds, refuted or undecided, with the numbers."""
     from sfumato.commands.claims import show_claims
+    from sfumato.commands.judge import check_places
 
+    check_places(json_file, page)  # said now, not after hours of training
     show_claims(only or [], run=run, seeds=seeds, device=device, lanes=lanes, runs=runs, json_file=json_file, page=page)
 
 

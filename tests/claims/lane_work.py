@@ -23,6 +23,8 @@ class NotedPlan(Plan):
 class NotedDesk:
     def __init__(self, plan: NotedPlan) -> None:
         self.plan = plan
+        if plan.data == "impossible":
+            raise SfumatoError("impossible data", "give other data")
         self._note("opened")
 
     def begin(self) -> None:

@@ -74,6 +74,15 @@ def test_what_breaks_two_lanes_down_stops_all(tmp_path: Path, lane_work: ModuleT
         list(run_tasks([(plan, (Trial("always", anonymizer="blur"), 0, [None]))], lanes=2))
 
 
+def test_what_cannot_even_begin_is_told_in_one_line(
+    tmp_path: Path, lane_work: ModuleType, capfd: pytest.CaptureFixture[str]
+) -> None:
+    plan = lane_work.NotedPlan("impossible", tmp_path, lanes=2)
+    with pytest.raises(SfumatoError, match=r"first: blur, seed 0: impossible data"):
+        list(run_tasks([(plan, (Trial("blur", anonymizer="blur"), 0, [None]))], lanes=2))
+    assert "Traceback" not in capfd.readouterr().err
+
+
 def test_what_shares_a_training_comes_after_all_that_begin_one(tmp_path: Path) -> None:
     here, elsewhere = Plan("theatre:small", tmp_path), Plan("theatre:small", tmp_path, "theatre:small-novel")
     first = Trial("stprivacy", "stprivacy", config={"patch": 8}, strengths=(0.3,))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from sfumato.claims import bench, results
 from sfumato.claims.bench import Plan, Row, Trial, about, missing, read_rows, read_trials, write_rows
@@ -167,6 +168,29 @@ def test_running_a_claim_does_what_it_lacks(place: Path, ledger: Ledger, monkeyp
     assert len(lines) == 6 and len(read_rows(place / "rows.csv")) == 6
     assert run() == []
     assert gather(ledger, place)["sharp at 0.5", "residual", "the same"].values == (0.5, 0.5)
+
+
+def test_a_laptop_does_not_add_seeds_to_what_a_gpu_has_judged(
+    place: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tiny networks read less of everything: a seed of theirs beside one of large ones is no seed of the same number."""
+    plan, (plain, _) = results.plan_of(ledger.tables["one"], place), read_trials(place / "trials.toml")
+    strong, weak = (
+        judged(residual=value, judge_models=models) | about(plan, plain, seed, None)
+        for seed, (value, models) in enumerate((("0.95", "standard"), ("0.2", "tiny")))
+    )
+    write_rows(place / "rows.csv", [strong, weak])
+    assert gather(ledger, place)["plain", "residual", "the same"].values == (0.95,)
+    write_rows(place / "rows.csv", [weak])
+    assert gather(ledger, place)["plain", "residual", "the same"].values == (0.2,)  # all by one judge
+
+    asked: list[Any] = []
+    monkeypatch.setattr(results, "run_tasks", lambda tasks, lanes: iter(asked.append(tasks) or ()))  # type: ignore[func-returns-value]
+    for device in ("cpu", "cuda"):
+        monkeypatch.setattr(results, "pick_device", lambda name: torch.device(name))
+        list(run_claims(ledger.claims, ledger, place, place, seeds=2, device=device, lanes=1))
+    of_plain = [[(seed) for _, (trial, seed, _) in tasks if trial.name == "plain"] for tasks in asked]
+    assert of_plain == [[0], [0, 1]]  # a GPU judges again what a laptop has
 
 
 def test_a_claim_about_an_unknown_trial_is_named(place: Path, ledger: Ledger) -> None:

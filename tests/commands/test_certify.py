@@ -17,6 +17,8 @@ from torch import Tensor
 
 from sfumato.anonymizers import load
 from sfumato.anonymizers.base import Anonymizer
+from sfumato.datasets.files import Sampling
+from sfumato.datasets.footage import LabelledFootage
 from sfumato.evaluation import scoring
 from sfumato.evaluation.attacks.ensemble import average
 from sfumato.evaluation.certificate import Certificate, Scale, certify, examination, questions
@@ -151,6 +153,30 @@ def test_from_end_to_end_and_again_without_training(
     again = sfumato(*command)
     assert again.code == 0 and len(trained) == 6
     assert "kept nowhere" in again.err and found.headline in again.out
+
+
+def test_people_are_resampled_too_where_they_are_named(footage: Path, tmp_path: Path) -> None:
+    labels = write_labels(
+        footage / "people.csv", person=lambda n: n % 6, hat=lambda n: "ny"[n // 6 % 2], split_clip=part
+    )
+    found = certified(Constant(), footage, tmp_path, labels)
+    assert [f.name for f in found.findings] == ["identity", "hat"]
+    assert all(set(f.score.intervals) == {"videos", "persons"} for f in found.findings)
+
+
+def test_what_one_recording_alone_shows_is_too_rare(footage: Path) -> None:
+    """Six clips of one recording are drawn together, or not at all: no interval can be had from them."""
+    about = {"hat": lambda n: "ny"[n % 2], "bag": lambda n: "ny"[n % 12 < 6], "split_clip": part}
+
+    def rare(table: Path) -> list[str]:
+        return questions.askable(LabelledFootage(footage, table, Sampling(2, 16), most=99))[1]
+
+    assert rare(write_labels(footage / "apart.csv", **about)) == []
+    once = {**about, "recording": lambda n: f"bags {n // 12}" if n % 12 < 6 else n}
+    assert rare(write_labels(footage / "once.csv", **once)) == [
+        "hat",
+        "bag",
+    ]  # of seven recordings none has two values often
 
 
 def test_labels_without_persons_leave_identity_to_recordings(footage: Path, tmp_path: Path, trained: list[str]) -> None:

@@ -9,6 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from sfumato.cli import app
+from sfumato.commands import claims
+from sfumato.errors import SfumatoError
 
 ROOT = Path(__file__).parents[2]
 
@@ -49,3 +51,18 @@ def test_outside_a_checkout_it_says_so(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(app, ["claims"])
     assert done.exit_code != 0 and "checkout" in (done.output + str(done.exception))
+
+
+def test_a_place_that_takes_no_file_is_told_before_anything_is_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claims, "run_claims", lambda *_, **__: pytest.fail("it ran first"))
+    done = CliRunner().invoke(app, ["claims", "--only", "S5", "--run", "--json", str(tmp_path)])
+    assert isinstance(done.exception, SfumatoError) and "is a folder" in str(done.exception)
+
+
+def test_folders_of_results_are_made(tmp_path: Path) -> None:
+    files = [tmp_path / "new" / "claims.json", tmp_path / "pages" / "claims.md"]
+    done = CliRunner().invoke(app, ["claims", "--only", "S5", "--json", str(files[0]), "--page", str(files[1])])
+    assert done.exit_code == 0, done.output
+    assert all(file.is_file() for file in files)

@@ -18,8 +18,10 @@ from sfumato.datasets.base import Labels
 from sfumato.datasets.theatre import TheatreDataset
 from sfumato.errors import SfumatoError
 from sfumato.evaluation import scoring
+from sfumato.evaluation.admission import check_enough
 from sfumato.evaluation.attacks import ATTACKS
 from sfumato.evaluation.exam import Answers, Exam, Memory, questions, truth
+from sfumato.evaluation.metrics import MIN_GROUPS
 from sfumato.evaluation.protocols import known
 from sfumato.evaluation.protocols.known import UTILITY, JudgeConfig, KnownProtocol, possible_exams
 from sfumato.evaluation.result import Result
@@ -297,6 +299,24 @@ def test_recordings_are_the_units_of_intervals_and_are_not_both_learned_and_test
     monkeypatch.setattr(TheatreDataset, "recordings", lambda self, indices: indices % 30)
     said = "18 recordings are in training and in test: attackers may know the place instead of the person"
     assert said in possible_exams(minute, TINY)[1]
+
+
+def test_what_few_recordings_show_is_no_attribute_to_judge_by(
+    minute: TheatreDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Recordings are resampled whole: with all of an attribute in two of them, most resamples would have none of it."""
+    exam = ATTACKS.make("frame")
+    test = minute.split("test", "clip")
+    yes = test[minute.labels(test).attributes[:, 0] == 1]
+    assert len(yes) >= MIN_GROUPS
+
+    def two(self: TheatreDataset, indices: Tensor) -> Tensor:
+        return torch.where(torch.isin(indices, yes), yes[indices % 2], indices)
+
+    check_enough(exam, minute)
+    monkeypatch.setattr(TheatreDataset, "recordings", two)
+    with pytest.raises(SfumatoError, match="in 2 test recordings, 5 are needed"):
+        check_enough(exam, minute)
 
 
 def fails(data: TheatreDataset, config: JudgeConfig = TINY) -> str:

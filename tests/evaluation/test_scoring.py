@@ -310,3 +310,14 @@ def test_attribute_scores_stand_beside_their_chance_lines() -> None:
     assert face.ap.low < face.ap.value < face.ap.high
     perfect = attack_result(Ruler(Sitting(FRAME, "net", [sure], [sure]), (2, 3)), SPECS).attributes
     assert [a.f1 for a in perfect] == [a.macro_f1 for a in perfect] == pytest.approx([1, 1])
+
+
+def test_a_value_that_nobody_has_is_in_no_line_of_f1() -> None:
+    """Of a hat that is never a helmet, who always says yes is right half of the time: their F1 is that of the two others."""
+    labels = np.arange(N)[:, None] % 2
+    yes = np.tile([0.5, 0.5, 0.0], (N, 1))
+    answers = Answers(yes, labels, yes, labels, np.zeros(1), 0.0)
+    ruler = Ruler(Sitting(FRAME, "net", [answers], [answers]), (3,))
+    (found,) = attack_result(ruler, [AttributeSpec("hat", ("none", "cap", "helmet"))]).attributes
+    assert found.f1 == pytest.approx(2 / 3) and found.always_yes_f1 == pytest.approx(2 / 3)
+    assert found.coin_f1 == pytest.approx(0.5)

@@ -17,7 +17,7 @@ from sfumato.errors import SfumatoError
 from sfumato.evaluation import scoring
 from sfumato.evaluation.admission import without_rare
 from sfumato.evaluation.exam import Answers, by_precision, exam_score, questions, truth
-from sfumato.evaluation.protocols.cross_dataset import Joined
+from sfumato.evaluation.protocols.cross_dataset import CrossDatasetProtocol, Joined
 from sfumato.evaluation.protocols.known import UTILITY, JudgeConfig, KnownProtocol
 from sfumato.evaluation.protocols.zero_shot import ZeroShotProtocol
 from sfumato.evaluation.scoring import Ruler, Sitting, per_seed, utility_score
@@ -123,3 +123,16 @@ def test_beside_attributes_of_another_data_set_the_actions_are_those_of_the_firs
 def test_who_names_one_action_cannot_be_asked(tmp_path: Path) -> None:
     with pytest.raises(SfumatoError, match="may show several actions, and zero-shot names one"):
         ZeroShotProtocol(Tagged(), JudgeConfig(vlm="none"), device=CPU, folder=tmp_path)
+
+
+def test_rare_tags_leave_both_data_sets_of_a_judgement_across_two(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody flies, and there is no car: neither may be among the questions that either side is examined about."""
+    monkeypatch.setattr(scoring, "SAMPLES", 50)
+    config = JudgeConfig(models="tiny", epochs=1, attacks=("frame",))
+    judge = CrossDatasetProtocol(Tagged(), config, device=CPU, folder=tmp_path, privacy=Tagged())
+    assert sum("left out: fewer than 5 clips" in note for note in judge.notes) == 2
+    (raw,) = judge.judge([], load("identity")).lines
+    assert np.isfinite(raw.utility.value)
+    assert [each.name for each in raw.attacks[0].attributes] == ["object/ball"]

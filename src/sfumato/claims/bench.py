@@ -41,6 +41,7 @@ from sfumato.turns import turn
 from sfumato.writing import write_whole
 
 Strength = float | None  # None: as it was trained
+TINY = "tiny"  # what the judge's networks are called that a CPU can train
 Row = dict[str, Any]
 
 
@@ -268,7 +269,7 @@ class Bench(Workshop):
         views = 3 if reads_files(judged) else 1
         config = JudgeConfig(epochs=plan.epochs, views=views, attacks=plan.attacks, vlm=plan.vlm)
         if self.device.type == "cpu":
-            config = replace(config, models="tiny")
+            config = replace(config, models=TINY)
         protocol = PROTOCOLS.find(plan.protocol or ("zero-shot" if plan.vlm else "known"))
         self.judge: KnownProtocol = protocol.make(
             open_dataset(judged), config, device=self.device, folder=plan.runs / "judge"

@@ -65,6 +65,11 @@ class Desks:
             self._open[plan] = plan.open()
         return self._open[plan]
 
+    def begin(self, plan: Plan) -> None:
+        """What is done for all. What cannot be done every job of the plan will tell, by name."""
+        with suppress(SfumatoError):
+            self.of(plan).begin()
+
     def rows(self, plan: Plan, job: Job) -> Iterator[Row | str]:
         """The rows of a job; where it cannot be done, why."""
         try:
@@ -204,7 +209,7 @@ def _lane(line: Connection, lanes: int) -> None:
         if order is None:
             return
         if order.job is None:
-            desks.of(order.plan).begin()
+            desks.begin(order.plan)
         elif order.assist:
             desks.assist(order.plan, order.job)
         else:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.claims.bench import (
+    TINY,
     Plan,
     Row,
     Trial,
@@ -27,6 +28,7 @@ from sfumato.claims.latent_bench import LatentPlan
 from sfumato.claims.ledger import EXACT, MEASURES, RAW, Claim, Ledger, Table
 from sfumato.claims.verdict import Evidence, Found, raw_beside
 from sfumato.errors import SfumatoError
+from sfumato.training.device import pick_device
 
 
 def name_of(trial: str, strength: Any) -> str:
@@ -76,19 +78,36 @@ def _number(text: Any) -> float:
 def gather(ledger: Ledger, root: Path) -> Found:
     """What all tables of the ledger say about their trials as these are described now: older settings do not count.
 
-    Nor does a row of which there is a newer one, also where the newer one could not measure something.
+    Nor does a row of which there is a newer one, also where the newer one could not measure something; nor what a laptop's
+    networks have judged, where a GPU's have judged too: a trial's seeds must have one judge, and so must two trials.
     """
+    current = {name: _current(table, root) for name, table in ledger.tables.items()}
+    of_videos = [row for name, rows in current.items() if not ledger.tables[name].encoder for row in rows]
+    strong = not all(map(_by_a_laptop, of_videos))
     rows: list[Row] = []
-    for table in ledger.tables.values():
+    for name, table in ledger.tables.items():
         latest: dict[tuple[str, ...], Row] = {}
-        for row in read_rows(root / table.results):
-            trial = _described(row["trial"], root / table.trials)
-            plan = plan_of(table, Path(), judge_data="" if row["judged_on"] == "the same" else row["judged_on"])
-            strength = float(row["strength"]) if row.get("strength") else None
-            if trial and same(row, about(plan, trial, int(row["seed"]), strength)):
+        for row in current[name]:
+            if table.encoder or not (strong and _by_a_laptop(row)):  # features have one judge, on any device
                 latest[row["trial"], row.get("strength") or "", row["judged_on"], row["seed"]] = row
         rows += latest.values()
     return evidence(rows)
+
+
+def _current(table: Table, root: Path) -> list[Row]:
+    """The rows of a table whose trials are described as they were."""
+    found = []
+    for row in read_rows(root / table.results):
+        trial = _described(row["trial"], root / table.trials)
+        plan = plan_of(table, Path(), judge_data="" if row["judged_on"] == "the same" else row["judged_on"])
+        strength = float(row["strength"]) if row.get("strength") else None
+        if trial and same(row, about(plan, trial, int(row["seed"]), strength)):
+            found.append(row)
+    return found
+
+
+def _by_a_laptop(row: Row) -> bool:
+    return row.get("judge_models") == TINY
 
 
 def _described(name: str, trials: Path) -> Trial | None:
@@ -131,7 +150,10 @@ def run_claims(
             plan = plan_of(table, runs, judge_data=judge_data, device=device, lanes=lanes)
             tables[plan] = table
             wanted = [trial for trial in (_at_strengths(trial, names) for trial in trials) if trial]
-            lacking = missing(plan, wanted, seeds, read_rows(root / table.results))
+            # What a laptop's networks have judged a GPU's judge again, but not the other way round.
+            again = not table.encoder and pick_device(device).type != "cpu"
+            rows = [row for row in read_rows(root / table.results) if not (again and _by_a_laptop(row))]
+            lacking = missing(plan, wanted, seeds, rows)
             tasks += [(plan, job) for job in lacking]
     for plan, row in run_tasks(in_lanes_order(tasks), lanes):
         results = root / tables[plan].results

@@ -35,6 +35,8 @@ def show_claims(
             say(line)
     found = gather(ledger, root)
     judged = [decide(claim, found) for claim in asked]
+    for file in filter(None, (json_file, page)):
+        file.parent.mkdir(parents=True, exist_ok=True)
     if json_file:
         write_whole(json_file, (json.dumps([as_json(each) for each in judged], indent=1) + "\n").encode())
     if page:

@@ -110,10 +110,13 @@ def check_enough(exam: Exam, dataset: VideoDataset) -> None:
             )
         if exam.target == "attributes":
             for spec, values in zip(dataset.attributes, truth(exam, dataset.labels(clips)).T, strict=True):
-                found = int((values == 1).sum())
+                # Those of one recording are drawn together: where all are in few, most resamples would have none.
+                yes = clips[values == 1]
+                found = len(yes) if part == "train" else len(dataset.recordings(yes).unique())
                 if spec.binary and found < MIN_GROUPS:
+                    what = "clips" if found == len(yes) else "recordings"
                     raise SfumatoError(
-                        f"{dataset.name}: '{spec.name}' is '{spec.values[1]}' in {found} {part} clips, {MIN_GROUPS} are needed",
+                        f"{dataset.name}: '{spec.name}' is '{spec.values[1]}' in {found} {part} {what}, {MIN_GROUPS} are needed",
                         "give more such videos, or judge other attributes",
                     )
 

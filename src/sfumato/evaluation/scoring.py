@@ -246,10 +246,10 @@ def _attribute_scores(
         leakage = Draws(residual_leakage(ap.value, ap.chance, ap.raw), residuals) if strong else None
         reached = over_seeds(f1, s.answers)
         gain = gain_over_random(reached, ap.value, prevalence)
+        occurs = prevalence[prevalence > 0]  # a value that nobody has is in no F1, so it is in none of its lines either
         found.append(AttributeScore(
             spec.name, ap, f1=reached, macro_f1=over_seeds(macro_f1, s.answers),
-            always_yes_f1=mean(np.array([always_yes_f1(p) for p in prevalence])),
-            coin_f1=mean(np.array([coin_f1(p) for p in prevalence])),
+            always_yes_f1=mean(always_yes_f1(occurs)), coin_f1=mean(coin_f1(occurs)),
             raw_f1=over_seeds(f1, s.raw), leakage=_leakage(leakage),
             f1_gain=gain.f1, ap_gain=gain.ap,
         ))  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,8 @@ from sfumato.evaluation.attacks.frame import FRAME
 from sfumato.evaluation.attacks.identity import IDENTITY, IDENTITY_FRAMES
 from sfumato.evaluation.attacks.video import VIDEO
 from sfumato.evaluation.certificate.measure import luck, measured, units, usefulness, wilson_low
+from sfumato.evaluation.certificate.verdict import Exposure
+from sfumato.evaluation.certificate.wording import doubts
 from sfumato.evaluation.exam import Answers, Exam
 from sfumato.evaluation.scoring import Ruler, Sitting
 
@@ -153,3 +156,25 @@ def test_what_is_kept() -> None:
     assert found.kept.value == pytest.approx((found.score.value - 0.1) / 0.9)
     assert found.kept.low < found.kept.value < found.kept.high
     assert usefulness(people(0.0, 0.05, exam=action)).kept.verdict == "inconclusive"
+
+
+def test_few_people_rule_nothing_out_however_many_recordings_there_are() -> None:
+    """The attacker takes each of ten people for somebody with or without a hat, all of their recordings alike."""
+    draw, who = np.random.default_rng(0), np.repeat(np.arange(10), 20)
+    labels, taken_for = (who % 2)[:, None], draw.normal(size=10)[who]
+
+    def answers(strength: float) -> Answers:
+        yes = 1 / (1 + np.exp(-strength * (2 * labels[:, 0] - 1) - taken_for - draw.normal(size=200) / 2))
+        shares = np.stack([1 - yes, yes], axis=1)
+        return Answers(shares, labels, shares, labels, np.zeros(1), 1.0)
+
+    each, blind, raw = np.arange(200), answers(0.0), answers(9.0)
+    alone = Ruler(Sitting(FRAME, "net", [blind], [raw], (each, each)), (2,))
+    people = Ruler(Sitting(FRAME, "net", [blind], [raw], (each, each), (who, who)), (2,))
+    (by_recording,), (by_person,) = (measured([ruler], ["hat"], ["hat"], 400) for ruler in (alone, people))
+    assert by_recording.leakage.value == by_person.leakage.value
+    assert by_recording.leakage.high < 0.25 < 0.5 < by_person.leakage.high
+    assert (by_recording.exposure, by_person.exposure) == ("not shown to leak", "too little footage")
+    assert set(by_person.leakage.intervals) == set(by_person.score.intervals) == {"videos", "persons"}
+    assert ", of more people too." in doubts(Exposure.too_little, [by_person], 400)[0]
+    assert "people" not in doubts(Exposure.too_little, [replace(by_recording, exposure="too little footage")], 400)[0]

@@ -47,6 +47,16 @@ def test_levels(
     assert found is level
 
 
+def test_a_leak_of_these_people_counts_and_that_there_is_none_must_hold_for_others_too() -> None:
+    def level(videos: list[float], persons: list[float]) -> Exposure:
+        leak = Leakage(sum(videos) / 2, *persons, "measured", {"videos": videos, "persons": persons})
+        return exposure(leak, beats_luck=videos[0] > 0, detectable=0.1, recordings=200)
+
+    assert level([0.6, 0.8], [-0.2, 1.2]) is Exposure.large
+    assert level([-0.1, 0.1], [-0.4, 0.7]) is Exposure.too_little
+    assert level([-0.1, 0.1], [-0.2, 0.2]) is Exposure.not_shown
+
+
 def test_an_attacker_that_fails_on_raw_video_proves_nothing_by_failing_but_what_it_reads_is_read() -> None:
     weak = Leakage(NAN, NAN, NAN, "inconclusive")
     assert exposure(weak, beats_luck=False, detectable=0.1, recordings=400) is Exposure.weak

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
 from sfumato.evaluation import scoring
 from sfumato.evaluation.certificate.document import Finding, Utility
 from sfumato.evaluation.certificate.verdict import Exposure, exposure, recordings_needed
+from sfumato.evaluation.draws import VIDEOS, Draws
 from sfumato.evaluation.metrics import (
     FLOORS,
     Interval,
-    bootstrap_max,
     by_attribute,
+    max_draws,
     one_hot_columns,
     reaches_floor,
     residual_leakage,
@@ -44,26 +46,32 @@ def measured(rulers: Sequence[Ruler], names: Sequence[str], titles: Sequence[str
     chance = first.chance(first.all)
     strong = np.array([reaches_floor(r, c, FLOORS[target]) for r, c in zip(raw, chance, strict=True)])
 
-    def residuals(items: Items) -> np.ndarray:
+    def residuals(by: str, items: Items) -> np.ndarray:
         reference = table("raw", items)[on_raw, np.arange(len(on_raw))]
-        blind = first.chance(items)
+        blind = first.chance_over(by)(items)
         shares = residual_leakage(table("score", items), *np.broadcast_arrays(blind, reference))
         return np.asarray(np.where(strong, shares, np.nan))
 
-    def over(of: str | None) -> tuple[np.ndarray, Sequence[Interval]]:
-        found = bootstrap_max(
-            lambda items: table("validation", items), residuals if of is None else lambda items: table(of, items),
-            first.n_validation, first.n, validation_groups=first.validation_groups, test_groups=first.groups,
-            samples=scoring.SAMPLES,
-        )  # fmt: skip
-        return found.chosen, found.per_attribute
+    def over(test: Callable[[str, Items], np.ndarray]) -> tuple[np.ndarray, list[Draws]]:
+        """Who is the strongest at each question, and what that comes to, on recordings and on persons drawn anew."""
+        chosen, values = strongest(table("validation", np.arange(first.n_validation)), test(VIDEOS, first.all))
+        drawn = {
+            by: max_draws(
+                lambda items: table("validation", items), partial(test, by), first.n_validation, first.n,
+                validation_groups=validation_groups, test_groups=test_groups, samples=scoring.SAMPLES,
+            )
+            for by, (validation_groups, test_groups) in first.units.items()
+        }  # fmt: skip
+        return chosen, [Draws(float(v), {by: d[:, i] for by, d in drawn.items()}) for i, v in enumerate(values)]
 
-    (chosen, scores), (_, leaks) = over("score"), over(None)
+    (chosen, scores), (_, leaks) = over(lambda by, items: table("score", items)), over(residuals)
     lucky = luck(first, chance)
     findings = []
     for i, (name, title) in enumerate(zip(names, titles, strict=True)):
-        score = Score(*_widened(scores[i], first), chance=float(chance[i]), raw=float(raw[i]))
-        leak = Leakage(*leaks[i], "measured" if strong[i] else "inconclusive")
+        value, low, high = _widened(scores[i].widest(), first)
+        both = scores[i].stored()["intervals"]
+        score = Score(value, low, high, chance=float(chance[i]), raw=float(raw[i]), intervals=both)
+        leak = Leakage(**leaks[i].stored(), verdict="measured" if strong[i] else "inconclusive")
         attacker = rulers[chosen[i]].sitting.exam.name
         findings.append(_finding(first, total, name, title, attacker, score, leak, float(lucky[i])))
     return findings
@@ -150,4 +158,4 @@ def usefulness(ruler: Ruler) -> Utility:
     found = scoring.utility_score(ruler)
     if not reaches_floor(found.raw, found.chance, FLOORS["action"]):
         return Utility(found, Leakage(math.nan, math.nan, math.nan, "inconclusive"), units(ruler))
-    return Utility(found, Leakage(*ruler.bootstrap(kept), "measured"), units(ruler))
+    return Utility(found, Leakage(**ruler.draws(kept).stored(), verdict="measured"), units(ruler))

@@ -84,7 +84,10 @@ class Interrogation(KnownProtocol):
         return findings, utility
 
     def _ruler(self, exam: Exam, answers: dict[str, list[Answers]], raw: dict[str, list[Answers]]) -> Ruler:
-        sitting = Sitting(exam, self.recognizer(exam), answers[exam.name], raw[exam.name], self._recordings(exam))
+        persons = None if self.linked else self._persons(exam)  # who is a recording is resampled with it
+        sitting = Sitting(
+            exam, self.recognizer(exam), answers[exam.name], raw[exam.name], self._recordings(exam), persons
+        )
         return Ruler(sitting, questions(exam, self.dataset))
 
     def steps(self, exam: Exam) -> int:
@@ -124,8 +127,12 @@ def askable(dataset: FileDataset) -> tuple[FileDataset, list[str]]:
     rare = []
     for i, spec in enumerate(dataset.attributes):
         for part in ("train", "val", "test"):
-            values = dataset.labels(dataset.split(part, "clip")).attributes[:, i]
-            counts = torch.bincount(values[values >= 0], minlength=len(spec.values))
+            clips = dataset.split(part, "clip")
+            values = dataset.labels(clips).attributes[:, i]
+            # Clips of one recording are drawn together, so that those asked about count once.
+            told = clips if part == "train" else dataset.recordings(clips)
+            pairs = torch.stack([values, told], dim=1)[values >= 0].unique(dim=0)
+            counts = torch.bincount(pairs[:, 0], minlength=len(spec.values))
             if int((counts >= MIN_GROUPS).sum()) < 2:
                 rare.append(spec.name)
                 break

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from enum import Enum
 
+from sfumato.evaluation.draws import VIDEOS
 from sfumato.evaluation.result import Leakage
 
 FULL = 0.9  # of what raw video gives away, or more: "fully exposed"
@@ -47,7 +48,10 @@ def exposure(leakage: Leakage, *, beats_luck: bool, detectable: float, recording
     """
     if leakage.verdict != "measured":
         return Exposure.unmeasured if beats_luck else Exposure.weak
-    if beats_luck and leakage.low > 0:
+    # These people's leak is a leak, whoever else may come: it is found on other recordings of them. That there is none must
+    # hold for other people too, where that can be told.
+    found, _ = leakage.intervals.get(VIDEOS, (leakage.low, leakage.high))
+    if beats_luck and found > 0:
         return (
             Exposure.full if leakage.value >= FULL else Exposure.large if leakage.value >= LARGE else Exposure.reduced
         )

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from sfumato.datasets.footage import LONGEST
 from sfumato.evaluation.certificate.document import Finding
 from sfumato.evaluation.certificate.verdict import ENOUGH, Exposure, listing
+from sfumato.evaluation.draws import PERSONS
 
 ABOUT_PEOPLE = ("identity", "re-identification")
 # What it is that was not asked, by target.
@@ -55,8 +56,11 @@ def doubts(level: Exposure, findings: Sequence[Finding], recordings: int) -> lis
     for f in findings:
         if f.exposure == Exposure.too_little.value:
             escaped = min(1.0, max(f.detectable, f.leakage.high))
+            # More recordings of the same people leave it open how it is with others.
+            people = ", of more people too" if f.leakage.high in f.leakage.intervals.get(PERSONS, ()) else ""
             found.append(
-                f"{f.recordings} recordings are too few for a conclusion about {f.title}: give at least {f.needed} in all. "
+                f"{f.recordings} recordings are too few for a conclusion about {f.title}: "
+                f"give at least {f.needed} in all{people}. "
                 f"A leak of up to {escaped:.0%} of what raw video gives away could have gone unnoticed."
             )
         elif f.exposure == Exposure.weak.value:

@@ -17,6 +17,7 @@ from sfumato.anonymizers.base import Anonymizer
 from sfumato.datasets.base import Clips, Labels, Part, Progress, SplitBy, VideoDataset
 from sfumato.datasets.sample import Sample
 from sfumato.errors import SfumatoError
+from sfumato.evaluation.admission import without_rare
 from sfumato.evaluation.exam import Answers, Exam
 from sfumato.evaluation.protocols.known import ATTRIBUTE_ATTACKS, UTILITY, JudgeConfig, KnownProtocol, Watch
 
@@ -100,7 +101,12 @@ class CrossDatasetProtocol(KnownProtocol):
                 "cross-dataset needs a second data set, whose attributes are attacked",
                 "name both: --data 'ACTIONS + ATTRIBUTES'",
             )
+        asked, rare = without_rare(Joined(dataset, privacy))
+        # What is too rare to be scored leaves both data sets too: their clips are examined by themselves.
+        dataset, privacy = copy.copy(dataset), copy.copy(privacy)
+        dataset.actions, privacy.attributes = asked.actions, asked.attributes
         super().__init__(Joined(dataset, privacy), config, device=device, folder=folder, watch=watch)
+        self.notes += [note for note in rare if note not in self.notes]
         self._sides = [
             self._side(dataset, [exam for exam in self.exams if exam == UTILITY]),
             self._side(privacy, [exam for exam in self.exams if exam != UTILITY]),
