@@ -10,6 +10,7 @@ import torch
 
 from sfumato.anonymizers import load
 from sfumato.claims.bench import (
+    Bench,
     Plan,
     Trial,
     about,
@@ -64,6 +65,17 @@ def test_who_assists_leaves_nothing_but_the_row(tmp_path: Path, trained: list[st
     assert trained == ["action", "identity-frames"] * 2
     (row,) = plan.open().rows(trial, *job)
     assert len(trained) == 4 and row["verdict"] in ("measured", "inconclusive")
+
+
+def test_raw_video_beside_another_seed_is_judged_anew(tmp_path: Path, trained: list[str]) -> None:
+    """Beside one raw video, judged once, three trainings would look surer than they are."""
+    bench = Plan("theatre:small", tmp_path, epochs=1, attacks=("identity-frames",), device="cpu").open()
+    assert isinstance(bench, Bench)
+    trial = Trial("mosaic", "spact", config=SMALL)
+    for seed in (0, 1, 1):
+        bench.examine(load("identity"), bench.judges(trial, seed))
+    assert trained == ["action", "identity-frames"] * 2
+    assert bench.judges(Trial("blur", anonymizer="blur"), 0) == range(1)
 
 
 def test_what_needs_no_training_is_judged_by_as_many_judges_as_are_asked_for(

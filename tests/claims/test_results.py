@@ -56,8 +56,9 @@ def ledger() -> Ledger:
 def test_rows_become_evidence_by_seed() -> None:
     found = evidence([judged(seed=0), judged(seed=1, action="0.9", action_low="0.85", action_high="0.95")])
     assert found["plain", "action", "the same"].values == (0.8, 0.9)
-    assert found["plain", "action", "the same"].clips == pytest.approx((0.1 + 0.05) / 2)
-    assert found["plain", "residual", "the same"].clips == pytest.approx(0.03)
+    assert found["plain", "action", "the same"].below == pytest.approx((0.1 + 0.05) / 2)
+    leak = found["plain", "residual", "the same"]
+    assert (leak.below, leak.upwards) == pytest.approx((0.02, 0.04))
     assert found["raw beside plain", "action", "the same"].values == (0.95, 0.95)
     assert ("plain", "identity", "the same") not in found  # nothing was measured
 
@@ -72,7 +73,7 @@ def test_raw_video_is_what_stood_beside_that_trial() -> None:
 def test_what_is_counted_has_no_interval_and_what_is_not_trained_no_seeds() -> None:
     found = evidence([judged(trained_parameters="1200"), judged("blur", method="", strength="2")])
     assert found["plain", "trained parameters", "the same"].values == (1200,)
-    assert found["plain", "trained parameters", "the same"].clips == 0
+    assert found["plain", "trained parameters", "the same"].below == 0
     assert found["plain", "action", "the same"].trained and not found["blur at 2", "action", "the same"].trained
 
 
@@ -198,3 +199,10 @@ def test_a_claim_about_an_unknown_trial_is_named(place: Path, ledger: Ledger) ->
     (place / "trials.toml").write_text(TRIALS.replace('"plain"', '"simple"'))
     with pytest.raises(SfumatoError, match="X1 names 'plain'"):
         check_trials(ledger, place)
+
+
+def test_one_name_in_two_tables_is_refused(place: Path, ledger: Ledger) -> None:
+    (place / "others.toml").write_text('[[trial]]\nname = "plain"\nmethod = "vita"\n')
+    both = Ledger(ledger.claims, {**ledger.tables, "two": Table("others.toml", "theatre:small", "others.csv")})
+    with pytest.raises(SfumatoError, match="'plain' is described in two trials files"):
+        check_trials(both, place)

@@ -29,6 +29,15 @@ def test_clips_alone_where_seeds_agree() -> None:
     assert (both.value, both.low, both.high) == pytest.approx((0.4, 0.35, 0.45))
 
 
+def test_an_interval_reaches_as_far_to_either_side_as_its_trials_do() -> None:
+    """More seeds that agree must not pull in the end that matters, as the mean of both sides would."""
+    hidden = Evidence((0.13, 0.13), 0.03, 0.4)
+    alone = interval_of(hidden)
+    assert (alone.low, alone.high) == pytest.approx((0.10, 0.53))
+    less = interval_of(hidden, Evidence((0.5, 0.5), 0.3, 0.04))
+    assert (less.low, less.high) == pytest.approx((-0.37 - 0.05, -0.37 + 0.5))
+
+
 def test_what_is_not_trained_has_no_seeds_to_wait_for() -> None:
     blur = Evidence((0.2,), 0.04, trained=False)
     against = interval_of(Evidence((0.9, 0.9, 0.9), 0.03), blur)

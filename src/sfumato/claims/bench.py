@@ -275,22 +275,22 @@ class Bench(Workshop):
             open_dataset(judged), config, device=self.device, folder=plan.runs / "judge"
         )
 
-    def examine(self, anonymizer: Anonymizer, seeds: int, *, wait: bool = True) -> dict[str, list[Answers]]:
-        """An anonymizer before that many judges; not to wait leaves out the exams that other processes sit just now."""
-        self.judge.config = replace(self.judge.config, seeds=seeds)
+    def examine(self, anonymizer: Anonymizer, seeds: range, *, wait: bool = True) -> dict[str, list[Answers]]:
+        """An anonymizer before judges of these seeds; not to wait leaves out the exams that other processes sit just now."""
+        self.judge.config = replace(self.judge.config, seeds=len(seeds), first_seed=seeds.start)
         return self.judge.examine(anonymizer, wait=wait)
 
-    def raw(self, seeds: int = 1) -> dict[str, list[Answers]]:
-        """Raw video before them. Asked for after a training, so that of several processes one finds it for all."""
-        return self.examine(load(RAW), seeds)
+    def judges(self, trial: Trial, seed: int) -> range:
+        """The seeds of the judges: that of the training, so that raw video beside several trainings is not one and the same."""
+        return range(self.plan.judge_seeds) if trial.anonymizer else range(seed, seed + 1)
 
     def begin(self) -> None:
         """Raw video, for all lanes, while the others train."""
-        self.raw(self.plan.judge_seeds)
+        self.examine(load(RAW), range(self.plan.judge_seeds))
 
     def assist(self, trial: Trial, seed: int, strengths: list[Strength]) -> None:
         """Exams that nobody sits yet, of raw video first: the other process may still be training."""
-        seeds = self.plan.judge_seeds if trial.anonymizer else 1
+        seeds = self.judges(trial, seed)
         self.examine(load(RAW), seeds, wait=False)
         run = None if trial.anonymizer else self.trained(trial, seed)
         if run or trial.anonymizer:
@@ -303,8 +303,9 @@ class Bench(Workshop):
         run = None if trial.anonymizer else self.train(trial, seed)
         trained = time.perf_counter()
         anonymizer = load(run.anonymizer if run else trial.anonymizer, strength=strength)
-        seeds = 1 if run else self.plan.judge_seeds
-        line = self.judge.line(anonymizer, self.examine(anonymizer, seeds), self.raw(seeds))
+        seeds = self.judges(trial, seed)
+        # Raw video comes last, so that of several processes that train one finds it for all.
+        line = self.judge.line(anonymizer, self.examine(anonymizer, seeds), self.examine(load(RAW), seeds))
         row = {
             **about(self.plan, trial, seed, strength), **figures(line), **(_own(run.read_result()) if run else {}),
             "network": network_of(anonymizer), "parameters": sum(p.numel() for p in anonymizer.parameters()),

@@ -45,30 +45,44 @@ def evidence(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str, str], Ev
 
     Raw video is a trial by itself beside each of them: another table may have other data, labels or judges.
     """
-    values: dict[tuple[str, str, str], dict[str, tuple[float, float]]] = defaultdict(dict)
+    values: dict[tuple[str, str, str], dict[str, tuple[float, float, float]]] = defaultdict(dict)
     untrained: set[str] = set()
+    commits: dict[str, set[str]] = defaultdict(set)
     for row in rows:
         name = name_of(row["trial"], row.get("strength"))
+        commits[name] |= {row["commit"]} if row.get("commit") else set()
         untrained |= set() if row.get("method") else {name}
         for measure, column in MEASURES.items():
             begin = column.removesuffix("_value")
             value, low, high, raw = (
                 _number(row.get(name)) for name in (column, f"{begin}_low", f"{begin}_high", f"{begin}_raw")
             )
-            half = 0.0 if measure in EXACT else (high - low) / 2
-            if math.isfinite(value) and math.isfinite(half):
-                values[name, measure, row["judged_on"]][row["seed"]] = (value, half)
-            if math.isfinite(raw) and math.isfinite(half):
-                # On as many clips as the trial is.
-                values[raw_beside(name), measure, row["judged_on"]][row["seed"]] = (raw, half)
+            below, above = (0.0, 0.0) if measure in EXACT else reach(value, low, high)
+            if math.isfinite(value) and math.isfinite(below + above):
+                values[name, measure, row["judged_on"]][row["seed"]] = (value, below, above)
+            if math.isfinite(raw) and math.isfinite(below + above):
+                # On as many clips as the trial is; which way it reaches further nobody has said.
+                half = (below + above) / 2
+                values[raw_beside(name), measure, row["judged_on"]][row["seed"]] = (raw, half, half)
     return {
         key: Evidence(
-            tuple(v for v, _ in seeds.values()),
-            statistics.fmean(half for _, half in seeds.values()),
+            tuple(value for value, _, _ in seeds.values()),
+            statistics.fmean(below for _, below, _ in seeds.values()),
+            statistics.fmean(above for _, _, above in seeds.values()),
             trained=key[0] not in untrained,
+            commits=frozenset(commits[key[0]]),
         )
         for key, seeds in values.items()
     }
+
+
+def reach(value: float, low: float, high: float) -> tuple[float, float]:
+    """How far an interval reaches to either side of a value, which may itself lie outside.
+
+    >>> reach(0.5, 0.25, 1.0)
+    (0.25, 0.5)
+    """
+    return max(value - low, 0.0), max(high - value, 0.0)  # in this order what is not a number stays so
 
 
 def _number(text: Any) -> float:
@@ -169,10 +183,12 @@ def _at_strengths(trial: Trial, names: set[str]) -> Trial | None:
 
 
 def check_trials(ledger: Ledger, root: Path) -> None:
-    """Every trial that a claim names is described in one of the tables' files."""
+    """Every trial that a claim names is described in one of the tables' files, and in one alone."""
     known = {RAW}
     for table in ledger.tables.values():
         for trial in read_trials(root / table.trials):
+            if trial.name in known:  # to run a claim would train both, and their rows would be taken for each other's
+                raise SfumatoError(f"'{trial.name}' is described in two trials files", "give one of them another name")
             known |= {name_of(trial.name, at) for at in ("", *trial.strengths)}
     for claim in ledger.claims:
         if unknown := [name for name in claim.trials() if name not in known]:

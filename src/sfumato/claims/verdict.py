@@ -27,20 +27,27 @@ STUDENT = (
 
 @dataclass(frozen=True)
 class Evidence:
-    """One measure of one trial: its value for every seed, and the half-width of the interval over clips.
+    """One measure of one trial: its value for every seed, and how far the interval over clips reaches to either side of it.
 
-    >>> Evidence((0.91, 0.93, 0.95), clips=0.02).mean
+    >>> Evidence((0.91, 0.93, 0.95), below=0.02).mean
     0.93
     """
 
     values: tuple[float, ...]
-    clips: float
+    below: float
+    above: float | None = None  # None: as far as below
     trained: bool = True  # whether there is a training that a seed could change
+    commits: frozenset[str] = frozenset()  # of the code that measured it
 
     @property
     def mean(self) -> float:
         """Over seeds."""
         return statistics.fmean(self.values)
+
+    @property
+    def upwards(self) -> float:
+        """How far the interval over clips reaches above the value."""
+        return self.below if self.above is None else self.above
 
     @property
     def variance(self) -> float:
@@ -76,6 +83,7 @@ class Judgement:
     answers: tuple[Answer, ...]
     missing: tuple[str, ...] = ()  # trials
     inconclusive: tuple[str, ...] = ()  # what was run, and could not be measured
+    commits: tuple[str, ...] = ()  # of the code that measured it: several may have had other judges
 
 
 Found = Mapping[tuple[str, str, str], Evidence]  # (trial, measure, judged on) to what was measured
@@ -99,11 +107,12 @@ def interval_of(first: Evidence, second: Evidence | None = None) -> Interval:
     """
     both = (first,) if second is None else (first, second)
     value = first.mean - (second.mean if second else 0.0)
-    clips = math.sqrt(sum(each.clips**2 for each in both))
     seeds = _student(both) * math.sqrt(sum(each.variance for each in both))
-    half = math.hypot(clips, seeds)
+    # A difference is small where the first is small or the second large.
+    below = math.hypot(seeds, first.below, second.upwards if second else 0.0)
+    above = math.hypot(seeds, first.upwards, second.below if second else 0.0)
     few = min((len(each.values) for each in both if each.trained), default=1)
-    return Interval(value, value - half, value + half, few)
+    return Interval(value, value - below, value + above, few)
 
 
 def _student(trials: Sequence[Evidence]) -> float:
@@ -126,7 +135,10 @@ def decide(claim: Claim, found: Found) -> Judgement:
     answers = tuple(answer for each in claim.comparisons for answer in compare(each, found))
     verdicts = {answer.verdict for answer in answers}
     verdict: Verdict = "refuted" if "refuted" in verdicts else "undecided" if "undecided" in verdicts else "holds"
-    return Judgement(claim, verdict, answers)
+    used = [found[name, each.measure, each.judged_on] for each in claim.comparisons for name in each.trials()]
+    return Judgement(
+        claim, verdict, answers, commits=tuple(sorted(frozenset().union(*(each.commits for each in used))))
+    )
 
 
 def _missing(asked: Comparison, found: Found) -> list[str]:

@@ -58,7 +58,8 @@ def why(judged: Judgement) -> str:
     lines = [
         f"{a.question}: {a.interval.value:+.3f} [{a.interval.low:+.3f}, {a.interval.high:+.3f}]" for a in judged.answers
     ]
-    return "\n".join([*lines, *(["one seed decides nothing"] if few == 1 else [])])
+    mixed = [f"rows of {len(judged.commits)} commits"] if len(judged.commits) > 1 else []
+    return "\n".join([*lines, *(["one seed decides nothing"] if few == 1 else []), *mixed])
 
 
 def render(judged: Sequence[Judgement]) -> Table:
@@ -88,7 +89,8 @@ def as_markdown(judged: Sequence[Judgement]) -> str:
         "# The papers' claims, tested", "",
         f"{counted(judged)}. Made by `sfumato claims --page docs/claims.md` from the results in `benchmarks/results`; "
         "rules and margins, fixed before the runs that decide, are in `src/sfumato/claims/ledger.toml`. Intervals are 95%, over "
-        "seeds and test clips; one seed decides nothing. `sfumato claims --run --only ID --device cuda` runs one again; "
+        "seeds and test clips; one seed decides nothing. Rows of several commits may have been judged by code that "
+        "differs. `sfumato claims --run --only ID --device cuda` runs one again; "
         "SPLAVU's need no GPU.", "",
         "| claim | paper | what it says | verdict | numbers |", "|---|---|---|---|---|", *rows, "",
     ])  # fmt: skip
@@ -107,5 +109,5 @@ def as_json(judged: Judgement) -> dict[str, Any]:
     claim, lacking = judged.claim, ", ".join([*judged.missing, *judged.inconclusive])
     return {
         "id": claim.id, "paper": claim.paper, "statement": claim.statement, "verdict": judged.verdict, "numbers": numbers,
-        "run": f"sfumato claims --run --only {claim.id}", "lacking": lacking,
+        "run": f"sfumato claims --run --only {claim.id}", "lacking": lacking, "commits": list(judged.commits),
     }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from importlib import resources
@@ -11,7 +12,7 @@ from typing import Any
 
 from sfumato.anonymizers import load
 from sfumato.claims.bench import Plan, Row, Trial, about, same
-from sfumato.claims.results import name_of
+from sfumato.claims.results import name_of, reach
 from sfumato.claims.verdict import Evidence, Interval, interval_of
 from sfumato.datasets import reads_files
 from sfumato.errors import counted
@@ -164,7 +165,9 @@ def _interval(rows: Sequence[Row], begin: str, column: str) -> Interval:
     ends = [(_number(row.get(f"{begin}_low")), _number(row.get(f"{begin}_high"))) for row in rows]
     if len(rows) == 1 or not all(map(math.isfinite, values)):
         return Interval(sum(values) / len(values), *ends[0], len(rows))
-    return interval_of(Evidence(tuple(values), sum((high - low) / 2 for low, high in ends) / len(ends)))
+    reaches = [reach(value, *both) for value, both in zip(values, ends, strict=True)]
+    below, above = (statistics.fmean(side) for side in zip(*reaches, strict=True))
+    return interval_of(Evidence(tuple(values), below, above))
 
 
 def _mean(rows: Sequence[Row], column: str) -> float:

@@ -71,6 +71,7 @@ class JudgeConfig:
     epochs: int = 20
     batch: int = 32
     seeds: int = 1
+    first_seed: int = 0
     views: int = 1
     crop: float = 1.0  # of a picture's sides, what networks see of it when they are tested
     crops: int = 1  # such crops, from end to end, whose answers are averaged
@@ -107,6 +108,10 @@ class JudgeConfig:
         if exam.level == "frame":
             fit = replace(fit, frames=2, test_frames=min(8, dataset.shape.frames))
         return Examinee(chosen, fit, STAND_IN if exam.recognizer and self.models == "tiny" else 1.0)
+
+    def every_seed(self) -> range:
+        """The seeds of the networks that are trained."""
+        return range(self.first_seed, self.first_seed + self.seeds)
 
     @property
     def ensemble(self) -> bool:
@@ -242,7 +247,7 @@ class KnownProtocol:
         """
         self._memory = Memory(raw=self._memory.raw)
         clips = cache(lambda: self._anonymized(anonymizer))
-        sittings = [(exam, seed) for seed in range(self.config.seeds) for exam in self.exams]
+        sittings = [(exam, seed) for seed in self.config.every_seed() for exam in self.exams]
         found: dict[tuple[str, int], Answers] = {}
         for patient in (False, True) if wait else (False,):
             for exam, seed in sittings:
@@ -252,7 +257,7 @@ class KnownProtocol:
                 if answers is not None:
                     found[exam.name, seed] = answers
                     self.watch.done(f"{label(anonymizer)}: {exam.name}")
-        seeds = range(self.config.seeds)
+        seeds = self.config.every_seed()
         return {e.name: [found[e.name, seed] for seed in seeds if (e.name, seed) in found] for e in self.exams}
 
     def _answers(
@@ -392,6 +397,6 @@ class KnownProtocol:
         models = {exam.name: self.recognizer(exam) for exam in self.exams}
         return Result(
             self.name, self.dataset.name, len(self.dataset.actions), len(self.dataset.persons), len(test), people,
-            list(range(self.config.seeds)), models, self.config.epochs, hardware(self.device), versions(), commit(),
+            list(self.config.every_seed()), models, self.config.epochs, hardware(self.device), versions(), commit(),
             lines, notes, effort=self.config.effort,
         )  # fmt: skip
