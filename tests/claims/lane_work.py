@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from sfumato.claims.bench import Plan, Row, Strength, Trial
+from sfumato.claims.lanes import run_tasks
 from sfumato.errors import SfumatoError
 from sfumato.turns import turn
 
@@ -33,6 +35,8 @@ class NotedDesk:
     def rows(self, trial: Trial, seed: int, strengths: list[Strength]) -> Iterator[Row]:
         if trial.name == "wrong":
             raise SfumatoError("this cannot be done", "leave it")
+        if trial.name == "endless":
+            time.sleep(60)
         for strength in strengths:
             if trial.name == "always" or (trial.name == "once" and strength and self._first()):
                 os._exit(1)  # as one that is killed: nothing is told, nothing is tidied up
@@ -53,6 +57,12 @@ class NotedDesk:
         self.plan.runs.mkdir(exist_ok=True)
         with (self.plan.runs / f"{self.plan.data} {what}").open("a") as file:
             file.write(f"{os.getpid()}\n")
+
+
+def wait_for_ever(folder: str) -> None:
+    """A command with two lanes, of which one is never done."""
+    plan = NotedPlan("first", Path(folder), lanes=2)
+    list(run_tasks([(plan, (Trial("endless", anonymizer="blur"), 0, [None]))], lanes=2))
 
 
 def count_up(path: str, lock: str) -> None:

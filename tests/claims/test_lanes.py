@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import multiprocessing as mp
+import os
+import signal
+import time
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -110,3 +113,20 @@ def test_processes_take_turns(tmp_path: Path, lane_work: ModuleType) -> None:
     for process in crew:
         process.join()
     assert number.read_text() == "400"
+
+
+def test_lanes_end_with_the_command_that_began_them(tmp_path: Path, lane_work: ModuleType) -> None:
+    context = mp.get_context("spawn")
+    command = context.Process(target=lane_work.wait_for_ever, args=(str(tmp_path),))
+    command.start()
+    note = tmp_path / "first opened"
+    while not (note.exists() and note.read_text().strip()):
+        command.join(0.05)
+        assert command.is_alive()
+    lane = int(note.read_text().split()[0])
+    os.kill(command.pid, signal.SIGKILL)
+    command.join()
+    with pytest.raises(ProcessLookupError):
+        for _ in range(200):
+            os.kill(lane, 0)  # whether it is there
+            time.sleep(0.05)

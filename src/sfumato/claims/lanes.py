@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing as mp
+import os
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -201,6 +203,7 @@ def _replacement(lane: Lane, foreman: Foreman, lanes: int) -> list[Lane]:
 
 def _lane(line: Connection, lanes: int) -> None:
     """One process that does what it is told until nothing is left, and says when it is free."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(max(1, torch.get_num_threads() // lanes))
     desks = Desks()
     while True:
@@ -215,3 +218,10 @@ def _lane(line: Connection, lanes: int) -> None:
         else:
             for found in desks.rows(order.plan, order.job):
                 line.send(found)
+
+
+def _end_with_parent() -> None:
+    """A command that is killed cannot stop its lanes, and for hours nobody would listen to them."""
+    if parent := mp.parent_process():
+        parent.join()
+        os._exit(1)
