@@ -36,13 +36,14 @@ def test_twins_begin_alike_and_see_the_same_clips_with_and_without_f_a(
 
     seen: dict[int, list[Tensor]] = {}
     for attacker in attackers(game):
-        reading = attacker.reading
+        for way in ("reading", "watched"):
+            told = getattr(attacker, way)
 
-        def looked(views: Views, attacker: Opponent = attacker, reading: Any = reading) -> Any:
-            seen[id(attacker)] = [views.first, views.second]
-            return reading(views)
+            def looked(views: Views, attacker: Opponent = attacker, told: Any = told) -> Any:
+                seen[id(attacker)] = [views.first, views.second]
+                return told(views)
 
-        monkeypatch.setattr(attacker, "reading", looked)
+            monkeypatch.setattr(attacker, way, looked)
     game.audit_step(4)
     for a, b in zip(hidden, raw, strict=True):
         dealt = game.deal.privacy_batch("audit", 4, a.level)

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 import torch
 
+from sfumato.anonymizers import load, save
 from sfumato.anonymizers.base import ClipSpec
 from sfumato.anonymizers.unet import UNet
 from sfumato.anonymizers.unet_plus_plus import UNetPlusPlus
+from sfumato.errors import SfumatoError
 from sfumato.training.frame_game import make_frame_network
 
 from .toys import make_game, same, snapshot, tiny
@@ -81,6 +84,22 @@ def test_drawings_come_to_the_middle_as_fast_as_the_utility_model_reads_and_at_l
 
 def test_how_far_drawings_have_come_survives_an_interruption() -> None:
     first, second = (make_game(centred=1.0, steps=10) for _ in range(2))
+    first.schedule(7)
     first.shown(torch.zeros(1, 1, 3, 4, 4), torch.tensor(0.0))
     second.load_state_dict(first.state_dict())
-    assert second.brought == second.anonymizer.centred == pytest.approx(0.3)
+    assert second.anonymizer.centred == first.anonymizer.centred == pytest.approx(2 / 3)
+    assert second.brought == first.brought == pytest.approx(2 / 3 + 0.3)
+
+
+def test_taken_up_after_the_last_step_drawings_are_in_the_middle_and_not_beyond(tmp_path: Path) -> None:
+    first, second = (make_game(centred=1.0, steps=10) for _ in range(2))
+    first.schedule(9)
+    first.shown(torch.zeros(1, 1, 3, 4, 4), torch.tensor(0.0))  # f_T reads: the next step would bring them further
+    second.load_state_dict(first.state_dict())
+    # Beyond the middle is no value of the knob, and what is saved with it could not be loaded.
+    assert load(str(save(second.anonymizer, tmp_path / "anonymizer"))).settings()["centred"] == 1
+
+
+def test_a_game_that_may_end_early_does_not_bring_drawings_to_the_middle() -> None:
+    with pytest.raises(SfumatoError, match="centred needs all steps"):
+        tiny(centred=1.0, budget_maximum=3.0)

@@ -206,7 +206,6 @@ def test_mocos_queue_grows_by_a_batch_up_to_its_size() -> None:
         filled.append(int(opponent.queue.filled))
         opponent.reading(views(seed=9))  # reading alone leaves it as it is
         assert int(opponent.queue.filled) == filled[-1]
-        assert opponent.chance(torch.zeros(5, 0)) == 1 / (1 + filled[-1])
     assert filled == [6, 12, 16, 16]
 
 
@@ -216,6 +215,21 @@ def test_moco_reads_nothing_before_there_are_negatives() -> None:
     assert loss == 0 and accuracy == 0 and int(opponent.queue.filled) == 0  # reading alone leaves it as it is
     opponent.remember(views())
     assert opponent.reading(views(seed=1))[0] > 0
+
+
+def test_moco_is_watched_among_keys_made_at_the_same_time() -> None:
+    opponent, seen = momentum(), views(count=16)
+    opponent.eval()
+    with torch.no_grad():
+        query, key = opponent.project(seen.first), opponent._key(seen.second)
+        opponent.queue.push(-key)  # keys of a network that has changed since
+        # Two views of one video are noise of their own here, and still each query is nearest to its own key.
+        assert opponent.reading(seen)[1] == 1
+        loss, accuracy = opponent.watched(seen)
+    nearest = torch.cdist(nn.functional.normalize(query), nn.functional.normalize(key)).argmin(1)
+    assert accuracy == (nearest == torch.arange(16)).float().mean() < 0.3
+    assert loss > 0.8 * math.log(16)
+    assert opponent.chance(seen.answers) == 1 / 16
 
 
 # ---- RotNet ------------------------------------------------------------------------------------------------------
@@ -383,7 +397,7 @@ def test_a_fresh_opponent_knows_little_and_learns(
     def reads() -> float:
         with torch.no_grad():
             judge = copy.deepcopy(opponent).eval()
-            return sum(float(judge.reading(seen)[1]) for seen in fresh) / len(fresh)
+            return sum(float(judge.watched(seen)[1]) for seen in fresh) / len(fresh)
 
     assert reads() < before
     for _ in range(steps):

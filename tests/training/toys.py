@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -11,7 +12,9 @@ from unittest.mock import patch
 import torch
 from torch import Tensor, nn
 
+from sfumato.datasets import theatre
 from sfumato.methods import find_method
+from sfumato.training import captions, motions
 from sfumato.training.adversarial import AdversarialConfig
 from sfumato.training.bank import Bank
 from sfumato.training.contest import Stage
@@ -20,6 +23,7 @@ from sfumato.training.frame_game import FrameGame
 from sfumato.training.minimax import Objective, UtilityLoss
 from sfumato.training.optimisation import frozen
 from sfumato.training.phases import Progress, Timing
+from sfumato.training.processes import current, mean_over_crew
 from sfumato.training.run import RunFolder
 
 CPU = torch.device("cpu")
@@ -204,6 +208,35 @@ def train_in_crew(trainings: Sequence[tuple[str, dict[str, Any], Path]]) -> None
             chosen = find_method(method)
             stage = Stage(make_banks(), RunFolder(folder), 0, CPU, timing=Timing(1, 2, 4))
             chosen.train(tiny(chosen.config, **settings), stage)
+
+
+def teach_in_crew(batch: int, folder: Path) -> None:
+    """One process's part of the first steps of the vision-language model and of an encoder: losses, and what norms remember."""
+    torch.set_num_threads(1)
+    minute = {
+        name: replace(theatre.PRESETS[name], side=32, frames=4, cast=(2, 1, 1), sizes=(16, 8, 16))
+        for name in ("small", "small-unseen")
+    }
+    small = {"width": 16, "depth": 1, "temporal_depth": 1, "text_width": 16, "text_depth": 1, "embedding": 16}
+    with (
+        patch.dict(theatre.PRESETS, minute),
+        patch.object(captions, "WATCHED", 2),
+        patch.object(motions, "WATCHED", 2),
+        patch.object(motions, "EXAMINED", 2),
+    ):
+        model = captions.CaptionTraining(
+            captions.CaptionConfig(**small, batch=batch), "theatre:small", seed=0, device=CPU
+        )
+        encoder = motions.MotionTraining(
+            motions.EncoderConfig(width=0.5, batch=batch), "theatre:small", seed=0, device=CPU
+        )
+        losses = [
+            float(mean_over_crew(teaching.step(number))[loss])
+            for teaching, loss in ((model, "L_align"), (encoder, "L_motion"))
+            for number in range(2)
+        ]
+    means = torch.cat([value for name, value in encoder.model.state_dict().items() if name.endswith("running_mean")])
+    (folder / f"rank-{current().rank}.json").write_text(json.dumps({"losses": losses, "means": means.tolist()}))
 
 
 def logged(folder: Path) -> list[dict[str, Any]]:

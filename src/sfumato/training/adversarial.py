@@ -108,3 +108,6 @@ class AdversarialConfig(GameConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         Bottleneck(self.levels, self.cell, self.grey)  # refuses what cannot be shown
+        if self.centred and self.budget_maximum:
+            # Drawings come to the middle by and by: where a game stops early they are not there yet.
+            raise SfumatoError("centred needs all steps, and budget_maximum ends them early", "set one of them to 0")

@@ -28,7 +28,7 @@ from sfumato.training.batches import Rounds, mix
 from sfumato.training.device import autocast, keep_freed_memory, seeded
 from sfumato.training.optimisation import adam, descend, one_cycle, set_rate
 from sfumato.training.phases import Progress, Timing
-from sfumato.training.processes import current
+from sfumato.training.processes import current, gather
 from sfumato.training.run import RunFolder
 from sfumato.training.teaching import Teaching, teach
 
@@ -135,7 +135,8 @@ class CaptionTraining(Teaching[SmallVLM]):
         with autocast(self.device):
             video = self.model.embed_video(clips.float() / 255).video
             text = self.model.embed_text(self.rehearsal.captions(motion, number))
-        loss = alignment(video, text, self.model.scale)
+        # Gathered, because every clip is told apart from all captions of the batch, whichever process has them.
+        loss = alignment(gather(video), gather(text), self.model.scale)
         descend(loss, self.optimizer)
         return {"L_align": loss.detach(), "scale": self.model.scale.detach()}
 

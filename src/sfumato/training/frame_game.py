@@ -75,12 +75,13 @@ class FrameGame(Game):
 
     def state_dict(self) -> dict[str, Any]:
         """All that a resumed game needs."""
-        return super().state_dict() | {"brought": self.brought}
+        return super().state_dict() | {"brought": self.brought, "centred": self.anonymizer.centred}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take up a game where `state_dict` left it."""
         super().load_state_dict(state)
-        self._bring(state["brought"])
+        # How far the next step may bring drawings is not how far they are: after the last step nothing moves any more.
+        self.brought, self.anonymizer.centred = state["brought"], state["centred"]
 
     def reconstruction_step(self, step: int) -> Terms:
         """f_A towards identity (eq. 4 and 6)."""

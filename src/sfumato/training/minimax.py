@@ -272,7 +272,7 @@ class Game(ABC):
         with alone(), frozen([self.anonymizer, *opponents]), autocast(self.device):
             for number, opponent in enumerate(opponents):
                 views = self.deal.watched_views(opponent.level)
-                loss, accuracy = opponent.reading(views.picked() if raw else self.anonymize(views))
+                loss, accuracy = opponent.watched(views.picked() if raw else self.anonymize(views))
                 found |= {f"L_B{number or ''}": float(loss), f"f_B{number or ''} reads": float(accuracy)}
         return found
 

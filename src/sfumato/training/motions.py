@@ -25,6 +25,7 @@ from sfumato.training.captions import Rehearsal
 from sfumato.training.device import autocast, find_fast_kernels, keep_freed_memory, settle
 from sfumato.training.optimisation import adam, descend, one_cycle, set_rate
 from sfumato.training.phases import Progress, Timing
+from sfumato.training.processes import synchronise_norms
 from sfumato.training.run import RunFolder
 from sfumato.training.teaching import Teaching, teach
 
@@ -63,7 +64,7 @@ class MotionTraining(Teaching[VideoRecognizer]):
         clip = (shape.frames, shape.height, shape.width)
         network = make_recognizer(config.recognizer, self.count, clip=clip, width=config.width)
         assert isinstance(network, VideoRecognizer)
-        self.model = settle(network, device)
+        self.model = settle(synchronise_norms(network), device)
         self.optimizer = adam(self.model, config.rate, config.weight_decay, device)
         self.watched = Rehearsal(stage, WATCHED, seed=mix(seed, "watched"), device=device).draw(0)
         self.examined = Rehearsal(stage, EXAMINED, seed=mix(seed, "examined"), device=device)

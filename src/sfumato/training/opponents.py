@@ -1,8 +1,8 @@
 """f_B while an anonymizer is trained: networks that try to read what it should hide.
 
 Self-supervised ones (SPAct's three) need no privacy labels, the labelled one (VITA's) does. All offer the same:
-`reading(views)` is the loss the opponent itself minimises and how well it reads; `confusion(views)` is what f_A
-maximises.
+`reading(views)` is the loss the opponent itself minimises and how well it reads, `watched(views)` the same on clips it does
+not learn from; `confusion(views)` is what f_A maximises.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
-from sfumato.objectives.contrastive import nt_xent, retrieval_accuracy
+from sfumato.objectives.contrastive import cosines, nt_xent, retrieval_accuracy, share_nearest
 from sfumato.objectives.labels import entropy, heads_loss, mean_where_known, split_heads
 from sfumato.objectives.momentum import KeyQueue, follow
 from sfumato.objectives.rotation import rotate_all, rotation_loss
@@ -80,6 +81,10 @@ class Opponent(nn.Module):
     @abstractmethod
     def reading(self, views: Views) -> tuple[Tensor, Tensor]:
         """L_B, which the opponent minimises, and its accuracy in [0, 1]; both scalars."""
+
+    def watched(self, views: Views) -> tuple[Tensor, Tensor]:
+        """L_B and accuracy on clips it does not learn from: as `reading`, unless that remembers earlier batches."""
+        return self.reading(views)
 
     def confusion(self, views: Views) -> Tensor:
         """What f_A maximises: L_B itself, unless a kind knows better."""
@@ -149,8 +154,15 @@ class MomentumContrastive(Contrastive):
             return query.sum() * 0, query.new_zeros(())
         return self.queue.contrast(query, self._key(views.second), self.lineup.temperature)
 
+    def watched(self, views: Views) -> tuple[Tensor, Tensor]:
+        # Among the keys of the watched videos. Those of the queue are of earlier weights, and of batch norm in train mode: a
+        # query finds its own key among them by being made at the same time, whatever the two views show.
+        similarities = cosines(self.project(views.first), self._key(views.second))
+        own = torch.arange(len(similarities), device=similarities.device)
+        return F.cross_entropy(similarities / self.lineup.temperature, own), share_nearest(similarities, own)
+
     def chance(self, answers: Tensor) -> float:
-        return 1 / (1 + int(self.queue.filled))
+        return 1 / max(1, len(answers))
 
     @torch.no_grad()
     def remember(self, views: Views) -> None:
