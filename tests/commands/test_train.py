@@ -209,6 +209,12 @@ def test_a_teacher_that_is_not_there_is_told_before_any_clip_is_loaded(
     assert "no folder 'nowhere'" in sfumato("train", "laf", "--data", "theatre:small", "--set", "vlm=nowhere").error
 
 
+def test_a_teacher_for_other_clips_is_told_before_any_is_loaded(sfumato: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sfumato.commands.train.load_bank", None)  # who loads fails
+    error = sfumato("train", "laf", "--data", "theatre", "--set", "vlm=vlm").error
+    assert "takes 8 frames of 64×64, and the clips of theatre have 16 of 112×112" in error
+
+
 def test_progress_off_a_terminal_is_a_few_lines_per_phase(sfumato: Any) -> None:
     run = sfumato("train", "spact", *tiny(steps=20, batch=6, audit_steps=0))
     said = run.err.splitlines()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -119,17 +120,18 @@ def carry_out(order: Order) -> None:
             with _enough_memory():
                 method.train(method.config(**order.config), _feature_stage(order, device, screen, progress))
             return
-        method.check(method.config(**order.config))
-        if method.needs_labels:
-            banks = load_banks(order.data, order.privacy_data, device, screen.loading, strict=order.strict)
-        else:
-            banks = load_unlabelled(order.data, order.privacy_data, device, screen.loading, strict=order.strict)
+        config = method.config(**order.config)
+        method.check(config)
+        load = load_banks if method.needs_labels else load_unlabelled
+        banks = load(
+            order.data, order.privacy_data, device, screen.loading, strict=order.strict, fits=partial(method.fits, config)
+        )  # fmt: skip
         stage = Stage(banks, RunFolder(order.folder), order.seed, device, progress, title=order.method)
         if current().main:
             stage.run.pin("clips", stage.banks.fingerprint)
         screen.clips_per_step(int(order.config["batch"]) * current().size, len(stage.banks.action))
         with _enough_memory():
-            method.train(method.config(**order.config), stage)
+            method.train(config, stage)
 
 
 def _feature_stage(order: Order, device: torch.device, screen: Screen, progress: Progress) -> FeatureStage:
@@ -165,9 +167,12 @@ def _enough_memory() -> Iterator[None]:
 
 @telling_once()
 def load_banks(
-    data: str, privacy_data: str, device: torch.device, progress: Loading | None = None, *, strict: bool = False
-) -> Banks:
+    data: str, privacy_data: str, device: torch.device, progress: Loading | None = None, *, strict: bool = False,
+    fits: Callable[[VideoDataset], object] = lambda dataset: None,
+) -> Banks:  # fmt: skip
     """The clips of one or two data sets, to train on and to watch; what is the same is held once. `strict`: as `open_dataset`.
+
+    fits: raises where clips like those of the first data set will not do.
 
     >>> load_banks("theatre:small", "theatre:small", torch.device("cpu")).action_count
     10
@@ -178,6 +183,7 @@ def load_banks(
     action = open_dataset(data, strict=strict)
     privacy = action if privacy_data == data else open_dataset(privacy_data, strict=strict)
     _report(action, privacy)
+    fits(action)
     if (action.shape.height, action.shape.width) != (privacy.shape.height, privacy.shape.width):
         raise SfumatoError(f"frames of {data} and {privacy_data} differ in size", "give both data sets the same size")
     # What is to be loaded is settled before anything is: decoding takes its time.
@@ -200,8 +206,9 @@ def load_banks(
 
 @telling_once()
 def load_unlabelled(
-    data: str, privacy_data: str, device: torch.device, progress: Loading | None = None, *, strict: bool = False
-) -> Banks:
+    data: str, privacy_data: str, device: torch.device, progress: Loading | None = None, *, strict: bool = False,
+    fits: Callable[[VideoDataset], object] = lambda dataset: None,
+) -> Banks:  # fmt: skip
     """The clips of a data set for a method that learns without labels: none is read, so that there need not be any.
 
     >>> load_unlabelled("footage:recordings", "footage:recordings", torch.device("cpu"))  # doctest: +SKIP
@@ -210,6 +217,7 @@ def load_unlabelled(
         raise SfumatoError("what learns without labels learns from one data set", "leave --privacy-data out")
     dataset = open_dataset(data, strict=strict)
     _report(dataset)
+    fits(dataset)
     strangers, others = (watched_indices(dataset, by, WATCHED, labels=False) for by in ("person", "clip"))
 
     def load(indices: torch.Tensor) -> Bank:

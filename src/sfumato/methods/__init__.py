@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 from sfumato.registry import Registry
@@ -16,7 +16,8 @@ class Method:
     """A config and a training that takes it: `train(config, stage)` leaves f_A in the stage's run folder.
 
     on_features: f_A anonymizes features, and the stage is a `FeatureStage`, with data by name, instead of banks of clips.
-    needs_labels: without, no label of the data is ever read. check(config): raises what is wrong before any clip is loaded.
+    needs_labels: without, no label of the data is ever read. check(config), and then fits(config, data set): raise what is
+    wrong before any clip is loaded.
     """
 
     name: str
@@ -25,6 +26,7 @@ class Method:
     on_features: bool = False
     needs_labels: bool = True
     check: Callable[[Any], object] = lambda config: None
+    fits: Callable[[Any, Any], object] = lambda config, dataset: None
 
 
 def _spact() -> Method:
@@ -64,10 +66,13 @@ def _stprivacy() -> Method:
 
 def _laf() -> Method:
     from sfumato.methods.laf.config import LaFConfig
-    from sfumato.methods.laf.teacher import load_teacher
+    from sfumato.methods.laf.teacher import load_teacher, require_shape
     from sfumato.methods.laf.train import train
 
-    return Method("laf", LaFConfig, train, needs_labels=False, check=lambda config: load_teacher(config.vlm))
+    return Method(
+        "laf", LaFConfig, train, needs_labels=False, check=lambda config: load_teacher(config.vlm),
+        fits=lambda config, data: require_shape(load_teacher(config.vlm), astuple(data.shape), data.name),
+    )  # fmt: skip
 
 
 def _splavu() -> Method:

@@ -29,6 +29,21 @@ def load_teacher(name: str) -> VideoLanguageModel:
     return vlm
 
 
+def require_shape(vlm: VideoLanguageModel, clip: tuple[int, int, int], name: str) -> None:
+    """Refuse a model made for other clips than those (frames, height, width) of the data of that name.
+
+    >>> require_shape(load_teacher("vlm"), (8, 64, 64), "theatre:small")
+    """
+    if vlm.clip != tuple(clip):
+        wanted, side, breadth = vlm.clip
+        frames, height, width = clip
+        raise SfumatoError(
+            f"the vision-language model takes {counted(wanted, 'frame')} of {side}×{breadth}, and the clips of {name} have "
+            f"{frames} of {height}×{width}",
+            "name a model made for such clips, or clips made for it (such as manifest:index.csv?frames=8&size=224)",
+        )
+
+
 @torch.no_grad()
 def require_fit(vlm: VideoLanguageModel, bank: Bank, device: torch.device) -> None:
     """Refuse a model made for other clips than the bank's, or one whose embeddings are not laid out as L_action takes them.
@@ -36,13 +51,7 @@ def require_fit(vlm: VideoLanguageModel, bank: Bank, device: torch.device) -> No
     >>> require_fit(load_teacher("runs/vlm"), banks.action, CPU)  # doctest: +SKIP
     """
     frames, _, height, width = bank.pixels.shape[1:]
-    if vlm.clip != (frames, height, width):
-        wanted, side, breadth = vlm.clip
-        raise SfumatoError(
-            f"the vision-language model takes {counted(wanted, 'frame')} of {side}×{breadth}, and the clips of {bank.name} have "
-            f"{frames} of {height}×{width}",
-            "name a model made for such clips, or clips made for it (such as manifest:index.csv?frames=8&size=224)",
-        )
+    require_shape(vlm, (frames, height, width), bank.name)
     found = vlm.embed_video(bank.pixels[:1].to(device).float() / 255)
     depth = found.frame.shape[-1]
     expected = {"patch": (1, frames, math.prod(vlm.grid), depth), "frame": (1, frames, depth)}
