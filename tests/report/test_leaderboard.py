@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sfumato.claims.bench import Plan, Row, Trial, about
-from sfumato.report.leaderboard import COMMAND, HEADINGS, as_json, as_markdown, boards, possible, write_html
+from sfumato.report.leaderboard import COMMAND, HEADINGS, as_json, as_markdown, boards, possible, references, write_html
 
 MOSAIC = Trial("mosaic", "spact", config={"cell": 4})
 BLUR = Trial("blur", anonymizer="blur", strengths=(2.0,))
@@ -113,6 +113,12 @@ def test_the_page_word_for_word() -> None:
     assert "Judged on a GPU by standard models, 20 epochs each; seeds 0, 1, 2; commit abc." in table
     assert any("16×112×112" in line and line.endswith("on a laptop and a GPU.") for line in table)
     assert "Not measured yet: blur at 2, black." in table
+
+
+def test_raw_video_is_the_mean_of_what_stood_beside_the_entries() -> None:
+    (board,) = boards([row(BLUR), row(MOSAIC, action_raw="0.8")], TRIALS, 20)
+    chance, raw = references(board)
+    assert (chance[:3], raw[:3]) == (("chance", "10.0", "10.0"), ("raw video", "85.0", "90.0"))
 
 
 def test_an_empty_table_says_which_command_fills_it(tmp_path: Path) -> None:

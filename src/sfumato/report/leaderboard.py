@@ -197,17 +197,20 @@ def cells(entry: Entry) -> tuple[str, ...]:
 
 
 def references(board: Board) -> list[tuple[str, ...]]:
-    """What guessing reads and what raw video gives away: the two lines that all others stand between."""
-    first = board.entries[0]
-    scores = (first.action, first.identity, first.attributes)
+    """What guessing reads and what raw video gives away, the mean over what stood beside each entry.
+
+    All others stand between these two lines.
+    """
+    scores = [[s for entry in board.entries if (s := getattr(entry, name))] for name in ("action", *TARGETS)]
     lines: tuple[tuple[str, Callable[[Score], float], str], ...] = (
         ("chance", lambda score: score.chance, "0.0"),
         ("raw video", lambda score: score.raw, "100"),
     )
-    return [
-        (name, *(table.percent(of(s)) if s else table.NOTHING for s in scores), leak, *[""] * (len(HEADINGS) - 5))
-        for name, of, leak in lines
-    ]
+
+    def mean(found: Sequence[Score], of: Callable[[Score], float]) -> str:
+        return table.percent(statistics.fmean(map(of, found))) if found else table.NOTHING
+
+    return [(name, *(mean(s, of) for s in scores), leak, *[""] * (len(HEADINGS) - 5)) for name, of, leak in lines]
 
 
 def _percent(score: Score | None) -> str:
