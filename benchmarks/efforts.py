@@ -3,7 +3,7 @@
     python benchmarks/efforts.py --models tiny --device cuda --out benchmarks/results/efforts_tiny.json
     python benchmarks/efforts.py --only spact-small --only blur --out efforts.json
 
-On two CPU cores a thorough judgement takes hours, also with tiny networks.
+On two CPU cores a thorough judgement is reckoned to take hours, also with tiny networks.
 
 Of each anonymizer it is told what the headline's attackers find at each effort. `in_order`: no effort finds less than a smaller
 one by more than both intervals together allow; null: one of them is inconclusive. Trainings are kept in --runs, so that the same

@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -371,13 +370,6 @@ def test_without_an_audit_nothing_is_claimed_and_without_opponents_no_more_than_
 
 
 # ---- two processes ---------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def toys(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The workers' module, found on sys.path, which spawned processes inherit."""
-    monkeypatch.syspath_prepend(Path(__file__).parent)
-    return import_module("toys")
 
 
 @pytest.mark.usefixtures("quick_processes")

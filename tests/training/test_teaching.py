@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import json
-from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from sfumato.training.processes import launch
-
-
-@pytest.fixture
-def toys(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The workers' module, found on sys.path, which spawned processes inherit."""
-    monkeypatch.syspath_prepend(Path(__file__).parent)
-    return import_module("toys")
 
 
 @pytest.mark.usefixtures("quick_processes")
