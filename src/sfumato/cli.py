@@ -258,6 +258,9 @@ def claims(
     run: Annotated[bool, typer.Option("--run", help="train and judge what is missing first")] = False,
     seeds: Annotated[int, typer.Option(min=1, help="with --run: trainings of every trial; one decides nothing")] = 3,
     lanes: Annotated[int, typer.Option(min=1, help="with --run: processes side by side on the one device")] = 1,
+    keep_older: Annotated[
+        bool, typer.Option("--keep-older", help="with --run: do not run again what older code has measured")
+    ] = False,
     json_file: JsonOption = None,
     page: Annotated[Path | None, typer.Option("--page", help="also write the ledger as Markdown to this file")] = None,
     runs: RunsOption = Path("runs/claims"),
@@ -268,7 +271,10 @@ def claims(
     from sfumato.commands.judge import check_places
 
     check_places(json_file, page)  # said now, not after hours of training
-    show_claims(only or [], run=run, seeds=seeds, device=device, lanes=lanes, runs=runs, json_file=json_file, page=page)
+    show_claims(
+        only or [], run=run, seeds=seeds, device=device, lanes=lanes, keep_older=keep_older, runs=runs,
+        json_file=json_file, page=page,
+    )  # fmt: skip
 
 
 @app.command()

@@ -12,7 +12,7 @@ import torch
 from sfumato.claims import bench, results
 from sfumato.claims.bench import Plan, Row, Trial, about, missing, read_rows, read_trials, write_rows
 from sfumato.claims.ledger import Claim, Comparison, Ledger, Table
-from sfumato.claims.results import check_trials, evidence, gather, run_claims
+from sfumato.claims.results import check_trials, code_of, evidence, gather, run_claims
 from sfumato.errors import SfumatoError
 
 TRIALS = """
@@ -171,13 +171,38 @@ def test_running_a_claim_does_what_it_lacks(place: Path, ledger: Ledger, monkeyp
     assert gather(ledger, place)["sharp at 0.5", "residual", "the same"].values == (0.5, 0.5)
 
 
+def test_what_other_code_has_measured_is_run_again_unless_it_is_to_be_kept(
+    place: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        results, "run_tasks",
+        lambda tasks, lanes: [
+            (plan, judged() | about(plan, trial, seed, at)) for plan, (trial, seed, ats) in tasks for at in ats
+        ],
+    )  # fmt: skip
+
+    def run(*, keep_older: bool = False) -> int:
+        more = {"seeds": 1, "device": "cpu", "lanes": 1, "keep_older": keep_older}
+        return len(list(run_claims(ledger.claims, ledger, place, place, **more)))
+
+    assert run() == 3 and run() == 0
+    monkeypatch.setattr(results, "code_of", lambda method: "other")
+    assert run(keep_older=True) == 0
+    assert run() == 3 and run() == 0
+    assert [row["code"] for row in read_rows(place / "rows.csv")[3:]] == ["other"] * 3
+
+
+def test_the_code_of_a_row_is_its_method_s_and_the_judge_s() -> None:
+    assert len({code_of("spact"), code_of("laf"), code_of("")}) == 3
+
+
 def test_a_laptop_does_not_add_seeds_to_what_a_gpu_has_judged(
     place: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Tiny networks read less of everything: a seed of theirs beside one of large ones is no seed of the same number."""
     plan, (plain, _) = results.plan_of(ledger.tables["one"], place), read_trials(place / "trials.toml")
     strong, weak = (
-        judged(residual=value, judge_models=models) | about(plan, plain, seed, None)
+        judged(residual=value, judge_models=models, code=code_of("spact")) | about(plan, plain, seed, None)
         for seed, (value, models) in enumerate((("0.95", "standard"), ("0.2", "tiny")))
     )
     write_rows(place / "rows.csv", [strong, weak])

@@ -28,7 +28,9 @@ from sfumato.claims.latent_bench import LatentPlan
 from sfumato.claims.ledger import EXACT, MEASURES, RAW, Claim, Ledger, Table
 from sfumato.claims.verdict import Evidence, Found, raw_beside
 from sfumato.errors import SfumatoError
+from sfumato.evaluation.provenance import JUDGING
 from sfumato.training.device import pick_device
+from sfumato.writing import source_digest
 
 
 def name_of(trial: str, strength: Any) -> str:
@@ -147,14 +149,30 @@ def plan_of(table: Table, runs: Path, *, judge_data: str = "", device: str = "au
     )  # fmt: skip
 
 
+def code_of(method: str) -> str:
+    """The code that a row of this method comes from, as a digest: its training, the judge, and what makes figures of both.
+
+    >>> code_of("spact") == code_of("laf")
+    False
+    """
+    training = (f"methods/{method}/**/*.py",) if method else ()
+    return source_digest(*JUDGING, "claims/*figures.py", *training)[:12]
+
+
 def run_claims(
-    claims: Iterable[Claim], ledger: Ledger, root: Path, runs: Path, *, seeds: int, device: str, lanes: int
-) -> Iterable[str]:
-    """Train and judge what those claims lack; a line about each row as it gets ready."""
+    claims: Iterable[Claim], ledger: Ledger, root: Path, runs: Path, *, seeds: int, device: str, lanes: int,
+    keep_older: bool = False,
+) -> Iterable[str]:  # fmt: skip
+    """Train and judge what those claims lack; a line about each row as it gets ready.
+
+    A row that other code has made is lacking too, unless older ones are to be kept.
+    """
     tasks: list[Task] = []
+    code: dict[str, str] = {}  # of every method as it is now: it may be edited while this runs
     tables: dict[Plan, Table] = {}
     for table in ledger.tables.values():
         trials = read_trials(root / table.trials)
+        code |= {method: code_of(method) for method in {trial.method for trial in trials} - set(code)}
         known = {name_of(trial.name, at) for trial in trials for at in ("", *trial.strengths)}
         asked: dict[str, set[str]] = defaultdict(set)  # judged on what, which trials, and at which strengths
         for each in (comparison for claim in claims for comparison in claim.comparisons):
@@ -166,12 +184,16 @@ def run_claims(
             wanted = [trial for trial in (_at_strengths(trial, names) for trial in trials) if trial]
             # What a laptop's networks have judged a GPU's judge again, but not the other way round.
             again = not table.encoder and pick_device(device).type != "cpu"
-            rows = [row for row in read_rows(root / table.results) if not (again and _by_a_laptop(row))]
+            rows = [
+                row
+                for row in read_rows(root / table.results)
+                if not (again and _by_a_laptop(row)) and (keep_older or row.get("code") == code.get(row["method"]))
+            ]
             lacking = missing(plan, wanted, seeds, rows)
             tasks += [(plan, job) for job in lacking]
     for plan, row in run_tasks(in_lanes_order(tasks), lanes):
         results = root / tables[plan].results
-        write_rows(results, [*read_rows(results), row])
+        write_rows(results, [*read_rows(results), row | {"code": code[row["method"]]}])
         leaks = f": residual {row['residual']}" if row.get("residual") else ""
         yield f"{name_of(row['trial'], row['strength'])}, seed {row['seed']}{leaks}"
 

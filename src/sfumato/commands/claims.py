@@ -20,8 +20,8 @@ COLOURS = {"holds": "green", "refuted": "red", "undecided": "dim"}
 
 
 def show_claims(
-    only: Sequence[str], *, run: bool, seeds: int, device: str, lanes: int, runs: Path, json_file: Path | None,
-    page: Path | None,
+    only: Sequence[str], *, run: bool, seeds: int, device: str, lanes: int, keep_older: bool, runs: Path,
+    json_file: Path | None, page: Path | None,
 ) -> None:  # fmt: skip
     """Run what is asked for, then print every verdict with its numbers."""
     root = Path()
@@ -31,7 +31,8 @@ def show_claims(
     check_trials(ledger, root)
     asked = ledger.find(list(only))
     if run:
-        for line in run_claims(asked, ledger, root, runs, seeds=seeds, device=device, lanes=lanes):
+        told = run_claims(asked, ledger, root, runs, seeds=seeds, device=device, lanes=lanes, keep_older=keep_older)
+        for line in told:
             say(line)
     found = gather(ledger, root)
     judged = [decide(claim, found) for claim in asked]
@@ -90,8 +91,8 @@ def as_markdown(judged: Sequence[Judgement]) -> str:
         f"{counted(judged)}. Made by `sfumato claims --page docs/claims.md` from the results in `benchmarks/results`; "
         "rules and margins, fixed before the runs that decide, are in `src/sfumato/claims/ledger.toml`. Intervals are 95%, over "
         "seeds and test clips; one seed decides nothing. Rows of several commits may have been judged by code that "
-        "differs. `sfumato claims --run --only ID --device cuda` runs one again; "
-        "SPLAVU's need no GPU.", "",
+        "differs: `sfumato claims --run --only ID --device cuda` runs again what other code has measured, with `--keep-older` "
+        "only what is missing. SPLAVU's need no GPU.", "",
         "| claim | paper | what it says | verdict | numbers |", "|---|---|---|---|---|", *rows, "",
     ])  # fmt: skip
 
