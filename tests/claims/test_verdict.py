@@ -130,3 +130,13 @@ def test_an_interval_says_how_few_seeds_it_has() -> None:
     assert interval_of(three(0.5), Evidence((0.5,), 0.01)) == Interval(
         0.0, pytest.approx(-0.0141, abs=1e-4), pytest.approx(0.0141, abs=1e-4), 1
     )
+
+
+def test_what_is_counted_is_the_same_for_every_seed() -> None:
+    asked = claim(Comparison("trained parameters", "a", against="b", at_most=0.0))
+    fewer = found("trained parameters", a=Evidence((10.0,), 0.0), b=Evidence((20.0,), 0.0))
+    assert decide(asked, fewer).verdict == "holds"
+    more = found("trained parameters", a=Evidence((30.0,), 0.0), b=Evidence((20.0,), 0.0))
+    assert decide(asked, more).verdict == "refuted"
+    measured = claim(Comparison("residual", "a", against="b", at_most=0.0))
+    assert decide(measured, found(a=Evidence((0.1,), 0.0), b=Evidence((0.2,), 0.0))).verdict == "undecided"

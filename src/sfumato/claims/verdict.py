@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from sfumato.claims.ledger import RAW, Claim, Comparison
+from sfumato.claims.ledger import EXACT, RAW, Claim, Comparison
 
 Verdict = Literal["holds", "refuted", "undecided"]
 NORMAL = 1.96
@@ -63,6 +63,12 @@ class Interval:
     low: float
     high: float
     seeds: int
+    counted: bool = False  # not measured: a number of parameters is the same for every seed
+
+    @property
+    def decides(self) -> bool:
+        """Whether a verdict may rest on it: one seed decides nothing that a seed could change."""
+        return self.counted or self.seeds > 1
 
 
 @dataclass(frozen=True)
@@ -148,43 +154,39 @@ def _missing(asked: Comparison, found: Found) -> list[str]:
 def compare(asked: Comparison, found: Found) -> list[Answer]:
     """The answers to one comparison; to a rising one, for the whole way and for every step of it."""
 
-    def of(name: str) -> Evidence:
-        return found[name, asked.measure, asked.judged_on]
+    def interval(first: str, second: str = "") -> Interval:
+        both = [found[name, asked.measure, asked.judged_on] for name in (first, second) if name]
+        return replace(interval_of(*both), counted=asked.measure in EXACT)
 
     if asked.rising:
-        ends = _answer(f"{asked.measure}: {asked.rising[-1]} above {asked.rising[0]}",
-                       interval_of(of(asked.rising[-1]), of(asked.rising[0])), low=0.0)  # fmt: skip
+        lowest, highest = asked.rising[0], asked.rising[-1]
+        ends = _answer(f"{asked.measure}: {highest} above {lowest}", interval(highest, lowest), low=0.0)
         steps = [
-            _no_fall(f"{asked.measure}: {later} not below {earlier}", interval_of(of(later), of(earlier)))
+            _no_fall(f"{asked.measure}: {later} not below {earlier}", interval(later, earlier))
             for earlier, later in zip(asked.rising, asked.rising[1:], strict=False)
         ]
         return [ends, *(steps if len(steps) > 1 else [])]
-    second = None
-    if asked.against == RAW:
-        second = of(raw_beside(asked.of))
-    elif asked.against:
-        second = of(asked.against)
-    interval = interval_of(of(asked.of), second)
+    there = interval(asked.of, raw_beside(asked.of) if asked.against == RAW else asked.against)
     question = f"{asked.measure} of {asked.of}" + (f" − {asked.against}" if asked.against else "")
     if asked.within is not None:
-        return [_answer(f"{question} within ±{asked.within:g}", interval, -asked.within, asked.within)]
+        return [_answer(f"{question} within ±{asked.within:g}", there, -asked.within, asked.within)]
     if asked.at_least is not None:
-        return [_answer(f"{question} at least {asked.at_least:g}", interval, low=asked.at_least)]
-    return [_answer(f"{question} at most {asked.at_most:g}", interval, high=asked.at_most)]
+        return [_answer(f"{question} at least {asked.at_least:g}", there, low=asked.at_least)]
+    return [_answer(f"{question} at most {asked.at_most:g}", there, high=asked.at_most)]
 
 
 def _answer(question: str, found: Interval, low: float | None = None, high: float | None = None) -> Answer:
     """Whether an interval lies in a range, outside of it, or across its border."""
     bottom, top = -math.inf if low is None else low, math.inf if high is None else high
     verdict: Verdict = "undecided"
-    if found.seeds > 1 and bottom <= found.low and found.high <= top:
+    if found.decides and bottom <= found.low and found.high <= top:
         verdict = "holds"
-    elif found.seeds > 1 and (found.high < bottom or found.low > top):
+    elif found.decides and (found.high < bottom or found.low > top):
         verdict = "refuted"
     return Answer(question, found, verdict)
 
 
 def _no_fall(question: str, found: Interval) -> Answer:
     """A step that may be level within the noise; it is refuted where it surely falls."""
-    fell: Verdict = "undecided" if found.seeds < 2 else "refuted" if found.high < 0 else "holds"
+    fell: Verdict = "undecided" if not found.decides else "refuted" if found.high < 0 else "holds"
     return Answer(question, found, fell)

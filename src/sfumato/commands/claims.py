@@ -55,12 +55,12 @@ def why(judged: Judgement) -> str:
     if judged.missing or judged.inconclusive:
         told = {"not run": judged.missing, "inconclusive on raw": judged.inconclusive}
         return "\n".join(f"{what}: {', '.join(names)}" for what, names in told.items() if names)
-    few = min(answer.interval.seeds for answer in judged.answers)
+    few = not all(answer.interval.decides for answer in judged.answers)
     lines = [
         f"{a.question}: {a.interval.value:+.3f} [{a.interval.low:+.3f}, {a.interval.high:+.3f}]" for a in judged.answers
     ]
     mixed = [f"rows of {len(judged.commits)} commits"] if len(judged.commits) > 1 else []
-    return "\n".join([*lines, *(["one seed decides nothing"] if few == 1 else []), *mixed])
+    return "\n".join([*lines, *(["one seed decides nothing"] if few else []), *mixed])
 
 
 def render(judged: Sequence[Judgement]) -> Table:
@@ -105,7 +105,7 @@ def as_json(judged: Judgement) -> dict[str, Any]:
     """
     numbers = [
         {"question": a.question, "value": a.interval.value, "low": a.interval.low, "high": a.interval.high,
-         "seeds": a.interval.seeds, "verdict": a.verdict} for a in judged.answers
+         "seeds": a.interval.seeds, "counted": a.interval.counted, "verdict": a.verdict} for a in judged.answers
     ]  # fmt: skip
     claim, lacking = judged.claim, ", ".join([*judged.missing, *judged.inconclusive])
     return {
