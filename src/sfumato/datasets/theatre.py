@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -173,26 +174,31 @@ class TheatreDataset(VideoDataset):
         self, indices: Tensor, *, views: int = 1, device: torch.device | str = "cpu",
         progress: Progress | None = None, actors: bool = True,
     ) -> Clips:  # fmt: skip
-        cpu = torch.device(device).type == "cpu"
-        # Small batches keep the painter's temporaries in a CPU's cache; a GPU wants many pictures at once.
-        chunks = indices.split(8 if cpu else 1024)
-        parts: list[Footage] = []
-
-        def keep(footage: Footage) -> None:
-            parts.append(footage)
+        whole: list[
+            Tensor
+        ] = []  # pixels and masks, filled as they come: to join them at the end would take twice the room
+        done = 0
+        for footage in self._in_chunks(indices, torch.device(device), actors):
+            some = footage.clips[:, None], footage.people[:, None]
+            whole = whole or [part.new_empty(len(indices), *part.shape[1:]) for part in some]
+            for there, part in zip(whole, some, strict=True):
+                there[done : done + len(part)] = part
+            done += len(footage.clips)
             if progress:
-                progress(sum(len(p.clips) for p in parts), len(indices))
+                progress(done, len(indices))
+        return Clips(*whole)
 
-        if cpu:
-            # One thread per chunk: the painter's operations are too small to be worth splitting.
-            with ThreadPoolExecutor(torch.get_num_threads(), initializer=torch.set_num_threads, initargs=(1,)) as pool:
-                for footage in pool.map(lambda chunk: self.draw(chunk, device, actors=actors), chunks):
-                    keep(footage)
-        else:
-            for chunk in chunks:
-                keep(self.draw(chunk, device, actors=actors))
-        pixels, people = (torch.cat([getattr(p, name) for p in parts]) for name in ("clips", "people"))
-        return Clips(pixels[:, None], people[:, None])
+    def _in_chunks(self, indices: Tensor, device: torch.device, actors: bool) -> Iterator[Footage]:
+        def draw(chunk: Tensor) -> Footage:
+            return self.draw(chunk, device, actors=actors)
+
+        if device.type != "cpu":
+            yield from map(draw, indices.split(1024))  # a GPU wants many pictures at once
+            return
+        # Small chunks keep the painter's temporaries in the cache, and one thread draws each: the painter's operations are
+        # too small to be worth splitting.
+        with ThreadPoolExecutor(torch.get_num_threads(), initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            yield from pool.map(draw, indices.split(8))
 
     def fingerprint(self) -> str:
         drawn = self.draw(torch.tensor([0, len(self) - 1])).clips.numpy().tobytes()
