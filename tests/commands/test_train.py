@@ -228,7 +228,7 @@ def test_progress_off_a_terminal_is_a_few_lines_per_phase(sfumato: Any) -> None:
 def test_a_long_phase_has_about_ten_lines(capsys: pytest.CaptureFixture[str]) -> None:
     with train.bars() as shown:
         screen = train.Screen(shown)
-        screen.phase("minimax", 4000, 0)
+        screen.phase("minimax", 4000, 0, 1)
         for done in range(10, 4001, 10):
             screen.step(done, {"L_T": 0.5})
     assert len(capsys.readouterr().err.splitlines()) == 10

@@ -281,7 +281,7 @@ def test_a_resumed_training_ends_as_one_that_was_never_stopped(
         assert logged(tmp_path / "whole") == logged(folder)
 
 
-def note(where: list[str], name: str, steps: int, done: int) -> None:
+def note(where: list[str], name: str, steps: int, done: int, batches: int) -> None:
     where.append(name)
 
 

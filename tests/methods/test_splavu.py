@@ -313,7 +313,7 @@ def test_a_resumed_training_ends_as_one_that_was_never_stopped(
     assert train(config, make_stage(tmp_path / "whole", stores["data"])) == whole  # finished is finished
 
 
-def _note(where: list[str], name: str, steps: int, done: int) -> None:
+def _note(where: list[str], name: str, steps: int, done: int, batches: int) -> None:
     where.append(name)
 
 

@@ -93,7 +93,7 @@ def test_one_video_has_no_negatives(objective: object) -> None:
 
 
 def test_views_of_unequal_number_are_refused() -> None:
-    with pytest.raises(ValueError, match="batch_size"):
+    with pytest.raises(ValueError, match="3 views of videos and 2"):
         nt_xent(torch.randn(3, 4), torch.randn(2, 4))
 
 
@@ -106,3 +106,19 @@ def test_cosines_are_exact_under_autocast() -> None:
 
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert found().item() == pytest.approx(math.cos(0.05), abs=1e-6)
+
+
+def test_a_video_that_is_there_twice_is_no_negative_of_itself() -> None:
+    """Of few videos a batch holds some more than once: whoever recognises each of them loses nothing by that."""
+    videos = torch.tensor([0, 1, 2, 0, 1, 2, 0, 1])
+    perfect = torch.eye(3)[videos]
+    assert nt_xent(perfect, perfect, 0.1).item() > 1
+    assert nt_xent(perfect, perfect, 0.1, videos).item() < 1e-3
+    assert retrieval_accuracy(perfect, perfect).item() < 0.5
+    assert retrieval_accuracy(perfect, perfect, videos).item() == 1
+
+
+def test_of_different_videos_it_does_not_matter_which_they_are() -> None:
+    torch.manual_seed(0)
+    first, second, videos = torch.randn(5, 4), torch.randn(5, 4), torch.tensor([9, 3, 7, 1, 5])
+    assert nt_xent(first, second, 0.1, videos).item() == nt_xent(first, second, 0.1).item()

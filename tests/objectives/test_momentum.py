@@ -14,8 +14,18 @@ from sfumato.objectives.momentum import KeyQueue, follow
 UP, RIGHT, DOWN, LEFT = torch.tensor([[0.0, 1.0], [1.0, 0.0], [0.0, -1.0], [-1.0, 0.0]]).split(1)
 
 
-def queue_of(*keys: Tensor, size: int = 4) -> KeyQueue:
-    queue = KeyQueue(size, 2)
+class Queue(KeyQueue):
+    """Whose keys and queries are all of different videos, unless it is said otherwise."""
+
+    def push(self, keys: Tensor, videos: Tensor | None = None) -> None:
+        super().push(keys, -1 - torch.arange(len(keys)) if videos is None else videos)
+
+    def contrast(self, query: Tensor, key: Tensor, temperature: float) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+        return super().contrast(query, key, torch.arange(len(query)), temperature)
+
+
+def queue_of(*keys: Tensor, size: int = 4) -> Queue:
+    queue = Queue(size, 2)
     queue.push(torch.cat(keys))
     return queue
 
@@ -30,6 +40,18 @@ def test_info_nce_worked_by_hand() -> None:
     loss, accuracy = queue.contrast(query, key, 0.5)
     assert loss.item() == pytest.approx(sum(-math.log(row[0] / sum(row)) for row in h) / 2)
     assert accuracy.item() == 0.5
+
+
+def test_an_older_key_of_the_same_video_is_no_negative() -> None:
+    queue, query = KeyQueue(4, 2), torch.cat([RIGHT, RIGHT])
+    queue.push(torch.cat([RIGHT, LEFT]), torch.tensor([7, 8]))
+    loss, accuracy = queue.contrast(query, query, torch.tensor([7, 9]), 0.5)
+    # The first query meets LEFT alone; the second also RIGHT, which is as near as its own key.
+    first, second = (
+        -math.log(math.exp(2) / total) for total in (math.exp(2) + math.exp(-2), 2 * math.exp(2) + math.exp(-2))
+    )
+    assert loss.item() == pytest.approx((first + second) / 2)
+    assert accuracy.item() == pytest.approx((1 + 0.5) / 2)
 
 
 def test_places_not_yet_filled_are_no_negatives() -> None:
@@ -59,11 +81,11 @@ def test_only_the_query_learns_and_towards_its_key() -> None:
 
 def test_an_empty_queue_says_so() -> None:
     with pytest.raises(SfumatoError, match="no negatives: push a batch of keys first"):
-        KeyQueue(4, 2).contrast(UP, UP, 0.1)
+        Queue(4, 2).contrast(UP, UP, 0.1)
 
 
 def test_batches_that_do_not_divide_the_size_wrap_round() -> None:
-    queue = KeyQueue(3, 2)
+    queue = Queue(3, 2)
     queue.push(torch.cat([UP, RIGHT]))
     assert (int(queue.filled), int(queue.next)) == (2, 2)
     queue.push(torch.cat([DOWN, 4 * LEFT]))  # the second one takes the place of the oldest, and is stored with length 1
@@ -80,8 +102,8 @@ def test_of_more_keys_than_there_is_room_for_the_newest_stay() -> None:
 
 
 def test_a_queue_is_resumed_from_its_state() -> None:
-    queue, resumed = queue_of(UP, RIGHT, DOWN), KeyQueue(4, 2)
-    assert set(queue.state_dict()) == {"keys", "filled", "next"}
+    queue, resumed = queue_of(UP, RIGHT, DOWN), Queue(4, 2)
+    assert set(queue.state_dict()) == {"keys", "videos", "filled", "next"}
     resumed.load_state_dict({name: value.clone() for name, value in queue.state_dict().items()})
     for each in (queue, resumed):
         each.push(torch.cat([LEFT, DOWN]))

@@ -35,8 +35,8 @@ LOSSES: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {  # of three te
 
 def moco(query: Tensor, key: Tensor, earlier: Tensor) -> Tensor:
     queue = KeyQueue(6, query.shape[1])
-    queue.push(earlier)
-    return queue.contrast(query, key, 0.1)[0]
+    queue.push(earlier, -1 - torch.arange(len(earlier)))
+    return queue.contrast(query, key, torch.arange(len(query)), 0.1)[0]
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

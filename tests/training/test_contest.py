@@ -152,6 +152,21 @@ def test_every_phase_ends_early_where_little_is_asked(tmp_path: Path) -> None:
     assert watched == [("reconstruct", 2), ("opponents", 2), ("minimax", 2), ("audit", 2), ("audit", 3)]
 
 
+def test_a_step_of_the_game_takes_two_batches_where_f_t_has_one_of_its_own() -> None:
+    for update, batches in (("alternate", 2), ("together", 1)):
+        game = make_game(utility_update=update)
+        assert minimax(game, *objectives(game)).batches == batches
+
+
+def test_what_breaks_in_the_audit_does_not_cost_the_finished_f_a(tmp_path: Path) -> None:
+    stage = make_stage(tmp_path / "run")
+    stage.progress = at(("audit", 1), pull_the_plug)
+    with pytest.raises(MemoryError):
+        play(stage)
+    assert not stage.run.result.exists()
+    load(stage.run.anonymizer)
+
+
 # ---- interrupted and taken up again ----------------------------------------------------------------------------------
 
 
@@ -159,7 +174,7 @@ def at(place: tuple[str, int], act: Any) -> Progress:
     """Calls `act` in that step of that phase."""
     now = [""]
 
-    def phase(name: str, steps: int, done: int) -> None:
+    def phase(name: str, steps: int, done: int, batches: int) -> None:
         now[0] = name
 
     def step(done: int, latest: dict[str, float]) -> None:

@@ -44,7 +44,8 @@ def made(kind: Kind, network: str = "tiny-frame", keys: int = 1024) -> Opponent:
 def views(count: int = 6, frames: int = 1, seed: int = 0) -> Views:
     draw = torch.Generator().manual_seed(seed)
     first, second = (torch.rand(count, frames, 3, 16, 16, generator=draw) for _ in range(2))
-    return Views(first, second, torch.stack([torch.randint(n, (count,), generator=draw) for n in HEADS], 1))
+    answers = torch.stack([torch.randint(n, (count,), generator=draw) for n in HEADS], 1)
+    return Views(first, second, answers, 1000 * seed + torch.arange(count))
 
 
 def weights(module: nn.Module) -> list[Tensor]:
@@ -163,8 +164,8 @@ def test_moco_is_info_nce_against_the_followers_keys() -> None:
         key = projection(network.features(seen.second))  # type: ignore[operator]
         loss, accuracy = opponent.reading(seen)
         queue = KeyQueue(6, 128)
-        queue.push(opponent.queue.keys[:6])
-        expected, share = queue.contrast(opponent.project(seen.first), key, 0.1)
+        queue.push(opponent.queue.keys[:6], earlier.videos)
+        expected, share = queue.contrast(opponent.project(seen.first), key, seen.videos, 0.1)
     assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
     assert accuracy.item() == share.item()
 
@@ -222,7 +223,7 @@ def test_moco_is_watched_among_keys_made_at_the_same_time() -> None:
     opponent.eval()
     with torch.no_grad():
         query, key = opponent.project(seen.first), opponent._key(seen.second)
-        opponent.queue.push(-key)  # keys of a network that has changed since
+        opponent.queue.push(-key, 100 + seen.videos)  # keys of a network that has changed since
         # Two views of one video are noise of their own here, and still each query is nearest to its own key.
         assert opponent.reading(seen)[1] == 1
         loss, accuracy = opponent.watched(seen)
@@ -261,7 +262,7 @@ def test_rotation_labels_count_quarter_turns() -> None:
     opponent.network = Compass()  # type: ignore[assignment]
     top = torch.zeros(3, 1, 3, 16, 16)
     top[..., 0, :] = 1
-    loss, accuracy = opponent.reading(Views(top, top, torch.zeros(3, 0)))
+    loss, accuracy = opponent.reading(Views(top, top, torch.zeros(3, 0), torch.arange(3)))
     assert accuracy.item() == 1 and loss.item() < 1e-3
 
 
@@ -297,7 +298,7 @@ def test_f_a_maximises_the_entropy_or_the_loss_as_asked() -> None:
         assert by_entropy.confusion(seen).item() == pytest.approx(entropy(logits, HEADS).item())
         assert by_entropy.confusion(seen).item() != pytest.approx(by_entropy.reading(seen)[0].item(), rel=1e-3)
         # Entropy does not ask what is true.
-        unknown = Views(seen.first, seen.second, torch.full_like(seen.answers, -1))
+        unknown = replace(seen, answers=torch.full_like(seen.answers, -1))
         assert by_entropy.confusion(unknown).item() == by_entropy.confusion(seen).item()
 
 
@@ -307,11 +308,11 @@ def test_unknown_answers_count_for_nothing() -> None:
     seen.answers[:, 1] = -1
     with torch.no_grad():
         loss, accuracy = opponent.reading(seen)
-        known = Views(seen.first[:2], seen.second[:2], seen.answers[:2])
+        known = Views(seen.first[:2], seen.second[:2], seen.answers[:2], seen.videos[:2])
         logits = opponent.network(torch.cat([known.first, known.second], 1))[:, :2]
     assert loss.item() == pytest.approx(heads_loss(logits, known.answers[:, :1], (2,)).item(), rel=1e-4)
     assert accuracy.item() == (logits.argmax(1) == known.answers[:, 0]).float().mean().item()
-    nobody = Views(seen.first, seen.second, torch.full_like(seen.answers, -1))
+    nobody = replace(seen, answers=torch.full_like(seen.answers, -1))
     loss, accuracy = opponent.reading(nobody)
     loss.backward()
     assert loss.item() == accuracy.item() == 0
@@ -354,14 +355,14 @@ def coloured(count: int, draw: torch.Generator) -> Views:
     answer = torch.randint(2, (count,), generator=draw)
     both = 0.4 * torch.rand(2, count, 1, 3, 16, 16, generator=draw)
     both[:, torch.arange(count), :, 2 * answer] += 0.5
-    return Views(both[0], both[1], answer[:, None])
+    return Views(both[0], both[1], answer[:, None], torch.arange(count))
 
 
 def bright_above(count: int, draw: torch.Generator) -> Views:
     """Noise with the light from above."""
     video = 0.5 * torch.rand(count, 1, 3, 16, 16, generator=draw)
     video[..., :8, :] += 0.5
-    return Views(video, video, torch.zeros(count, 0))
+    return Views(video, video, torch.zeros(count, 0), torch.arange(count))
 
 
 def patterned(count: int, draw: torch.Generator) -> Views:
@@ -369,7 +370,7 @@ def patterned(count: int, draw: torch.Generator) -> Views:
     pattern = torch.rand(count, 1, 1, 4, 4, generator=draw).round().repeat_interleave(4, -1).repeat_interleave(4, -2)
     colour = torch.rand(2, count, 1, 3, 1, 1, generator=draw)
     both = 0.3 * pattern + 0.7 * colour * torch.rand(2, count, 1, 3, 16, 16, generator=draw) ** 0.3
-    return Views(both[0], both[1], torch.zeros(count, 0))
+    return Views(both[0], both[1], torch.zeros(count, 0), torch.arange(count))
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ def test_steps_are_logged_and_watched_now_and_then_and_at_the_end(whole: tuple[P
 def test_progress_and_pictures(tmp_path: Path) -> None:
     shown: list[Any] = []
     progress = Progress(
-        lambda name, steps, done: shown.append((name, steps)),
+        lambda name, steps, done, batches: shown.append((name, steps)),
         lambda done, latest: shown.append((done, *latest)),
         shown.append,
     )

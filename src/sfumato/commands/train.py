@@ -243,7 +243,7 @@ class Screen:
     def __init__(self, shown: Bars | None) -> None:
         self.shown = shown
         self.task = shown.add_task("loading clips", total=None, status="") if shown else None
-        self.batch, self.clips, self.name, self.steps = 1, 1, "", 0
+        self.batch, self.clips, self.name, self.steps, self.batches = 1, 1, "", 0, 1
 
     def clips_per_step(self, batch: int, clips: int) -> None:
         """For counting epochs."""
@@ -253,16 +253,16 @@ class Screen:
         """Clips that are there."""
         self._update(completed=done, total=total)
 
-    def phase(self, name: str, steps: int, done: int) -> None:
-        """A phase begins, or goes on after `done` steps."""
-        self.name, self.steps = name, steps
+    def phase(self, name: str, steps: int, done: int, batches: int) -> None:
+        """A phase begins, or goes on after `done` steps, each of which takes so many batches."""
+        self.name, self.steps, self.batches = name, steps, batches
         if self.shown and self.task is not None:
             self.shown.reset(self.task, total=steps, completed=done, description=name, status="")
 
     def step(self, done: int, latest: dict[str, float]) -> None:
         """Steps that are done, and the losses of the last one."""
         losses = ", ".join(f"{name} {value:.3g}" for name, value in latest.items())
-        status = f"epoch {done * self.batch / self.clips:.1f}: {losses}"
+        status = f"epoch {done * self.batches * self.batch / self.clips:.1f}: {losses}"
         # Cut to what is free, because a status that is too long would push the bar away.
         self._update(completed=done, status=status[: max(10, err.width - self.BAR)])
         every = max(1, self.steps // self.LINES // 10 * 10)

@@ -14,41 +14,46 @@ class KeyQueue(nn.Module):
     """The last `size` keys, each `width` wide: the negatives. Part of the state_dict, so that a resumed run has them.
 
     >>> queue = KeyQueue(4096, 128)
-    >>> queue.push(keys)                                       # from earlier batches
-    >>> loss, accuracy = queue.contrast(query, key, 0.1)
+    >>> queue.push(keys, videos)                               # from earlier batches
+    >>> loss, accuracy = queue.contrast(query, key, videos, 0.1)
     """
 
     keys: Tensor
+    videos: Tensor
     filled: Tensor
     next: Tensor
 
     def __init__(self, size: int, width: int) -> None:
         super().__init__()
         self.register_buffer("keys", torch.zeros(size, width))
+        self.register_buffer("videos", torch.zeros(size, dtype=torch.long))  # of which video each key is
         self.register_buffer("filled", torch.tensor(0))  # how many of `keys` have been pushed yet
         self.register_buffer("next", torch.tensor(0))  # where the next key goes: the oldest one, once all are filled
 
-    def contrast(self, query: Tensor, key: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+    def contrast(self, query: Tensor, key: Tensor, videos: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
         """InfoNCE, and the share of queries that are nearest to their own key; chance is 1 / (1 + filled).
 
-        query, key: (N, D), row i of both from video i. Only the query has a gradient: the key's encoder follows.
+        query, key: (N, D), row i of both from the video of that number in `videos` (N,), whose older keys are no negatives.
+        Only the query has a gradient: the key's encoder follows.
         """
         filled = int(self.filled)
         if filled == 0:
             raise SfumatoError("MoCo's queue is empty, so there are no negatives", "push a batch of keys first")
         positive = F.cosine_similarity(query.float(), key.detach().float(), dim=1)
-        similarities = torch.cat([positive[:, None], cosines(query, self.keys[:filled])], dim=1)
+        negatives = cosines(query, self.keys[:filled])
+        negatives = negatives.masked_fill(videos[:, None] == self.videos[:filled], -torch.inf)
+        similarities = torch.cat([positive[:, None], negatives], dim=1)
         positives = torch.zeros(len(query), dtype=torch.long, device=query.device)
         loss = F.cross_entropy(similarities / temperature, positives)
         return loss, share_nearest(similarities.detach(), positives)
 
     @torch.no_grad()
-    def push(self, keys: Tensor) -> None:
-        """Let keys (N, D) take the place of the oldest ones, round the end of the queue where they reach it."""
+    def push(self, keys: Tensor, videos: Tensor) -> None:
+        """Let keys (N, D) of those videos (N,) take the place of the oldest ones, round the end of the queue where needed."""
         size = len(self.keys)
         keys = F.normalize(keys[-size:].float(), dim=1)  # of more keys than there is room for, the newest stay
         places = (self.next + torch.arange(len(keys), device=self.keys.device)) % size
-        self.keys[places] = keys
+        self.keys[places], self.videos[places] = keys, videos[-size:]
         self.filled.add_(len(keys)).clamp_(max=size)
         self.next.add_(len(keys)).remainder_(size)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -42,7 +42,8 @@ def contest(game: Game, objective: Objective, utility_loss: UtilityLoss, stage: 
         game.initialisation(),
         meet_opponents(game, utility_loss),
         minimax(game, objective, utility_loss),
-        audit(game),
+        # f_A is saved before: whatever happens to its attackers, it need not be trained again.
+        replace(audit(game), begin=lambda: keep(game.anonymizer, stage)),
     ]
     keep_freed_memory()
     find_fast_kernels()
@@ -57,11 +58,17 @@ def contest(game: Game, objective: Objective, utility_loss: UtilityLoss, stage: 
     return result
 
 
-def leave(anonymizer: Anonymizer, result: dict[str, Any], stage: Stage) -> None:
-    """What stays of a finished training: f_A under its title, and what came out."""
+def keep(anonymizer: Anonymizer, stage: Stage) -> None:
+    """f_A in its run folder, under its title."""
     if current().main:
         anonymizer.title = stage.title
         save(anonymizer, stage.run.anonymizer)
+
+
+def leave(anonymizer: Anonymizer, result: dict[str, Any], stage: Stage) -> None:
+    """What stays of a finished training: f_A, and what came out."""
+    keep(anonymizer, stage)
+    if current().main:
         stage.run.save_result(result)
         stage.run.drop_checkpoint()
 
@@ -100,7 +107,10 @@ def minimax(game: Game, objective: Objective, utility_loss: UtilityLoss) -> Phas
     def enough(seen: dict[str, float]) -> bool:
         return c.budget_maximum > 0 and min(_budget_losses(seen), default=0.0) >= c.budget_maximum
 
-    return Phase("minimax", c.steps, step, lambda: _watch_all(game), enough)
+    batches = (
+        2 if c.utility_update == "alternate" else 1
+    )  # of action clips: f_A's, and f_T's where that moves by itself
+    return Phase("minimax", c.steps, step, lambda: _watch_all(game), enough, batches=batches)
 
 
 def audit(game: Game) -> Phase:

@@ -103,4 +103,5 @@ class Dealer:
             clips = bank.take(rows, pairs[:, side])[:, None] if single else bank.take(rows)
             chance = crew.share(self._chance(len(everybody), *salt, side))
             views.append(distort(clips, chance, flip=bank.mirror_safe))
-        return Views(views[0], views[1], bank.answers[rows], pairs if level == "frame" and self.whole else None)
+        frames = pairs if level == "frame" and self.whole else None
+        return Views(views[0], views[1], bank.answers[rows], rows, frames)

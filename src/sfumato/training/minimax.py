@@ -91,7 +91,9 @@ class Game(ABC):
         if config.budget == "labels" and not asked:
             kind = "privacy" if config.budget_labels == "both" else config.budget_labels
             raise SfumatoError(f"{bank.name} has no {kind} labels", "choose a self-supervised budget, or other data")
-        # MoCo's queue holds a quarter of the videos at most: beyond that a video would meet itself as a negative.
+        if config.budget in ("nt-xent", "moco") and len(bank) < 2:
+            raise SfumatoError(f"{bank.name} has one video to train on, which f_B cannot tell from others", "give more")
+        # MoCo's queue holds a quarter of the videos at most: beyond that many of its keys would be no negatives.
         keys = min(1024, max(1, len(bank) // 4))
         return [
             Lineup(
@@ -139,7 +141,7 @@ class Game(ABC):
     def anonymize(self, views: Views) -> Views:
         """Both views through f_A, as the reader sees them."""
         first, second = self.anonymizer(torch.cat([views.first, views.second])).chunk(2)
-        return Views(first, second, views.answers, views.frames).picked()
+        return Views(first, second, views.answers, views.videos, views.frames).picked()
 
     def utility_loss(self, output: Tensor, actions: Tensor) -> Tensor:
         """L_T of f_T on anonymized clips."""

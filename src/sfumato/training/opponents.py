@@ -33,12 +33,14 @@ Confusion = Literal["loss", "entropy"]
 class Views:
     """Two views of each of B videos, (B, T, 3, H, W) each, T = 1 for frames; answers (B, Q), -1 unknown.
 
+    videos: (B,), which ones they are: where there are few, one may be there twice, and is no negative of itself.
     frames: (B, 2), where f_A needs whole clips but its reader sees frames: which one of each view.
     """
 
     first: Tensor
     second: Tensor
     answers: Tensor
+    videos: Tensor
     frames: Tensor | None = None
 
     def picked(self) -> Views:
@@ -49,7 +51,7 @@ class Views:
         first, second = (
             view[every, at][:, None] for view, at in zip((self.first, self.second), self.frames.T, strict=True)
         )
-        return Views(first, second, self.answers)
+        return Views(first, second, self.answers, self.videos)
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,8 @@ class Contrastive(Opponent):
 
     def reading(self, views: Views) -> tuple[Tensor, Tensor]:
         first, second = self._projections(views)
-        return nt_xent(first, second, self.lineup.temperature), retrieval_accuracy(first.detach(), second.detach())
+        videos = gather(views.videos)
+        return nt_xent(first, second, self.lineup.temperature, videos), retrieval_accuracy(first, second, videos)
 
     def chance(self, answers: Tensor) -> float:
         return 1 / (2 * len(answers) - 1)
@@ -152,7 +155,7 @@ class MomentumContrastive(Contrastive):
         query = self.project(views.first).float()
         if not int(self.queue.filled):  # no negatives yet: nothing to read, and nothing to confuse
             return query.sum() * 0, query.new_zeros(())
-        return self.queue.contrast(query, self._key(views.second), self.lineup.temperature)
+        return self.queue.contrast(query, self._key(views.second), views.videos, self.lineup.temperature)
 
     def watched(self, views: Views) -> tuple[Tensor, Tensor]:
         # Among the keys of the watched videos. Those of the queue are of earlier weights, and of batch norm in train mode: a
@@ -168,7 +171,7 @@ class MomentumContrastive(Contrastive):
     def remember(self, views: Views) -> None:
         follow(self.follower[0], self.network, self.MOMENTUM)
         follow(self.follower[1], self.projection, self.MOMENTUM)
-        self.queue.push(gather(self._key(views.second)))
+        self.queue.push(gather(self._key(views.second)), gather(views.videos))
 
 
 class Rotation(Opponent):

@@ -43,13 +43,15 @@ class Phase:
     step: Callable[[int], dict[str, Tensor]]
     watch: Callable[[], dict[str, float]]
     enough: Callable[[dict[str, float]], bool] = lambda watched: False
+    begin: Callable[[], None] = lambda: None  # what is done before the first step
+    batches: int = 1  # of clips that a step takes
 
 
 @dataclass
 class Progress:
     """Callbacks that show where a training stands."""
 
-    phase: Callable[[str, int, int], None] = lambda name, steps, done: None
+    phase: Callable[[str, int, int, int], None] = lambda name, steps, done, batches: None
     step: Callable[[int, dict[str, float]], None] = lambda done, latest: None
     note: Callable[[str], None] = lambda text: None
 
@@ -99,7 +101,9 @@ class Player:
         phase, done = self.phases[number], start
         if not phase.steps:
             return
-        self.progress.phase(phase.name, phase.steps, start)
+        self.progress.phase(phase.name, phase.steps, start, phase.batches)
+        if not start:
+            phase.begin()
         for step in range(start, phase.steps):
             # Whatever draws from torch's own generator (dropout) draws the same in a resumed run.
             torch.manual_seed(mix(self.seed, phase.name, step, current().rank))
