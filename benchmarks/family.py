@@ -13,8 +13,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from sfumato.claims.bench import Plan, missing, read_rows, read_trials, write_rows
+from sfumato.claims.bench import Plan, missing, read_trials
 from sfumato.claims.lanes import run_jobs
+from sfumato.claims.rows import read_rows, write_rows
 
 
 def main() -> None:

@@ -21,10 +21,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from sfumato.claims.bench import Row, Trial, about, missing, read_trials, same
+from sfumato.claims.bench import Trial, about, missing, read_trials, same
 from sfumato.claims.latent_bench import LatentBench, LatentPlan
 from sfumato.claims.ledger import load_ledger
 from sfumato.claims.results import plan_of
+from sfumato.claims.rows import Row
 from sfumato.errors import SfumatoError
 from sfumato.evaluation.metrics import (
     FLOORS,

@@ -263,6 +263,7 @@ def claims(
     ] = False,
     json_file: JsonOption = None,
     page: Annotated[Path | None, typer.Option("--page", help="also write the ledger as Markdown to this file")] = None,
+    report: ReportOption = None,
     runs: RunsOption = Path("runs/claims"),
     device: DeviceOption = "auto",
 ) -> None:
@@ -270,10 +271,10 @@ def claims(
     from sfumato.commands.claims import show_claims
     from sfumato.commands.judge import check_places
 
-    check_places(json_file, page)  # said now, not after hours of training
+    check_places(json_file, page, report)  # said now, not after hours of training
     show_claims(
         only or [], run=run, seeds=seeds, device=device, lanes=lanes, keep_older=keep_older, runs=runs,
-        json_file=json_file, page=page,
+        json_file=json_file, page=page, report=report,
     )  # fmt: skip
 
 

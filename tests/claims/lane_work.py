@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from sfumato.claims.bench import Plan, Row, Strength, Trial
+from sfumato.claims.bench import Plan, Strength, Trial
 from sfumato.claims.lanes import run_tasks
+from sfumato.claims.rows import Row
 from sfumato.errors import SfumatoError
 from sfumato.turns import turn
 

@@ -17,11 +17,10 @@ from sfumato.claims.bench import (
     missing,
     network_of,
     open_run,
-    read_rows,
     read_trials,
-    write_rows,
 )
 from sfumato.claims.lanes import run_jobs
+from sfumato.claims.rows import read_rows, write_rows
 from sfumato.datasets import open_dataset
 from sfumato.errors import SfumatoError
 from sfumato.evaluation import scoring

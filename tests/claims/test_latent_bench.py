@@ -15,11 +15,12 @@ import torch
 from sfumato.anonymizers import shelf
 from sfumato.anonymizers.latent_adapter import LatentAnonymizer
 from sfumato.claims import latent_bench
-from sfumato.claims.bench import Trial, about, missing, read_rows, same, write_rows
+from sfumato.claims.bench import Trial, about, missing, same
 from sfumato.claims.lanes import run_jobs
 from sfumato.claims.latent_bench import LatentBench, LatentPlan
 from sfumato.claims.ledger import Ledger, Table, load_ledger
 from sfumato.claims.results import gather, plan_of
+from sfumato.claims.rows import read_rows, write_rows
 from sfumato.datasets.annotations import Annotation, add_annotations
 from sfumato.datasets.feature_store import FeatureStore, FeatureWriter, Manifest
 from sfumato.datasets.sample import Segment

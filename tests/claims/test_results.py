@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from sfumato.claims import bench, results
-from sfumato.claims.bench import Plan, Row, Trial, about, missing, read_rows, read_trials, write_rows
+from sfumato.claims.bench import Plan, Trial, about, missing, read_trials
 from sfumato.claims.ledger import Claim, Comparison, Ledger, Table
 from sfumato.claims.results import check_trials, code_of, evidence, gather, run_claims
+from sfumato.claims.rows import Row, read_rows, write_rows
 from sfumato.errors import SfumatoError
 
 TRIALS = """
@@ -70,11 +71,42 @@ def test_raw_video_is_what_stood_beside_that_trial() -> None:
     assert found["raw beside latent", "action", "the same"].values == (0.6,)
 
 
-def test_what_is_counted_has_no_interval_and_what_is_not_trained_no_seeds() -> None:
-    found = evidence([judged(trained_parameters="1200"), judged("blur", method="", strength="2")])
+def test_what_is_counted_has_no_interval() -> None:
+    found = evidence([judged(trained_parameters="1200")])
     assert found["plain", "trained parameters", "the same"].values == (1200,)
     assert found["plain", "trained parameters", "the same"].below == 0
-    assert found["plain", "action", "the same"].trained and not found["blur at 2", "action", "the same"].trained
+
+
+def test_what_is_not_trained_has_a_row_for_every_seed_of_its_judge(place: Path) -> None:
+    blur, plan = Trial("blur", anonymizer="blur", strengths=(2.0,)), Plan("theatre:small", place)
+    assert [(seed, at) for _, seed, at in missing(plan, [blur], 2, [])] == [(0, [None, 2.0]), (1, [None, 2.0])]
+    found = evidence([judged("blur", seed, method="", action=f"0.{7 + seed}") for seed in range(2)])
+    assert found["blur", "action", "the same"].values == (0.7, 0.8)
+
+
+def test_a_recipe_that_has_changed_since_makes_other_rows(
+    place: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, (plain, _) = results.plan_of(ledger.tables["one"], place), read_trials(place / "trials.toml")
+    row = judged() | about(plan, plain, 0, None)
+    asked: list[str] = []
+
+    def note(tasks: Any, lanes: int) -> tuple[()]:
+        asked[:] = [job[0].name for _, job in tasks]
+        return ()
+
+    monkeypatch.setattr(results, "run_tasks", note)
+    for config, counts in ((results.config_digest(plain), True), ("", True), ("0123456789ab", False)):
+        write_rows(place / "rows.csv", [row | {"config": config}])
+        assert (("plain", "action", "the same") in gather(ledger, place)) == counts
+        list(run_claims(ledger.claims, ledger, place, place, seeds=1, device="cpu", lanes=1, keep_older=True))
+        assert ("plain" not in asked) == counts
+
+
+def test_the_recipe_is_part_of_the_settings() -> None:
+    trial = Trial("plain", "spact")
+    assert results.config_digest(trial) != results.config_digest(replace(trial, recipe="recipes/spact-paper.toml"))
+    assert results.config_digest(trial) != results.config_digest(replace(trial, config={"cell": 2}))
 
 
 def test_a_strength_is_a_trial_of_its_own_and_the_last_row_of_a_seed_counts() -> None:

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from sfumato.claims.ledger import Claim, Comparison
-from sfumato.claims.verdict import Evidence, Found, Interval, Verdict, compare, decide, interval_of, raw_beside
+from sfumato.claims.verdict import Evidence, Found, Interval, Verdict, compare, decide, interval_of, raw_beside, student
 
 
 def found(measure: str = "residual", judged_on: str = "the same", **trials: Evidence) -> Found:
@@ -38,25 +38,48 @@ def test_an_interval_reaches_as_far_to_either_side_as_its_trials_do() -> None:
     assert (less.low, less.high) == pytest.approx((-0.37 - 0.05, -0.37 + 0.5))
 
 
-def test_what_is_not_trained_has_no_seeds_to_wait_for() -> None:
-    blur = Evidence((0.2,), 0.04, trained=False)
-    against = interval_of(Evidence((0.9, 0.9, 0.9), 0.03), blur)
-    assert (against.value, against.low, against.high, against.seeds) == pytest.approx((0.7, 0.65, 0.75, 3))
-    assert interval_of(Evidence((0.9,), 0.03), blur).seeds == 1
-    assert interval_of(blur, blur).seeds == 1  # one judge has seen them, and another might see them otherwise
+def test_fewer_than_three_seeds_decide_nothing() -> None:
+    asked = claim(Comparison("residual", "a", at_most=0.9))
+    for seeds, verdict in ((1, "undecided"), (2, "undecided"), (3, "holds")):
+        assert decide(asked, found(a=Evidence((0.8,) * seeds, 0.03))).verdict == verdict
+    against = interval_of(Evidence((0.9, 0.9, 0.9), 0.03), Evidence((0.2,), 0.04))
+    assert against.seeds == 1  # what is not trained has judges, whose training has a seed
+
+
+def test_of_many_comparisons_one_refutes_by_a_wider_interval() -> None:
+    # .1 above the margin with an interval of ±.09 over clips: refuted where it is asked alone. Of five each has to be wrong by
+    # more than 2.576/1.960 times that, ±.118.
+    alone = claim(Comparison("residual", "a", at_most=0.5))
+    there = found(a=Evidence((0.6, 0.6, 0.6), 0.09), b=Evidence((0.1, 0.1, 0.1), 0.01))
+    assert decide(alone, there).verdict == "refuted"
+    several = claim(*[Comparison("residual", "b", at_most=0.5)] * 4, Comparison("residual", "a", at_most=0.5))
+    judged = decide(several, there)
+    assert judged.verdict == "undecided" and judged.answers[-1].interval.low == pytest.approx(
+        0.51
+    )  # what is shown is 95%
+    sure = found(a=Evidence((0.7, 0.7, 0.7), 0.09), b=Evidence((0.1, 0.1, 0.1), 0.01))
+    assert decide(several, sure).verdict == "refuted"
+
+
+@pytest.mark.parametrize(
+    ("level", "freedom", "t"),
+    [(0.95, 1, 12.706), (0.95, 2, 4.303), (0.95, 3, 3.182), (0.95, 10, 2.228), (0.99, 5, 4.032), (0.999, 4, 8.610)],
+)
+def test_student_as_the_tables_have_it(level: float, freedom: int, t: float) -> None:
+    assert student(level, freedom) == pytest.approx(t, abs=5e-4)
 
 
 def test_seeds_are_weighed_by_student() -> None:
     # Values .4, .5, .6: variance .01, of the mean .01/3; two degrees of freedom, t = 4.303.
     alone = interval_of(three(0.5, 0.1, clips=0.0))
-    assert alone.high - alone.value == pytest.approx(4.303 * math.sqrt(0.01 / 3))
+    assert alone.high - alone.value == pytest.approx(4.302653 * math.sqrt(0.01 / 3))
     # Two such trials: by Welch and Satterthwaite four degrees of freedom, t = 2.776.
     pair = interval_of(three(0.5, 0.1, clips=0.0), three(0.2, 0.1, clips=0.0))
     assert pair.value == pytest.approx(0.3)
-    assert pair.high - pair.value == pytest.approx(2.776 * math.sqrt(0.02 / 3))
+    assert pair.high - pair.value == pytest.approx(2.776445 * math.sqrt(0.02 / 3))
     # Clips and seeds add as squares.
     mixed = interval_of(three(0.5, 0.1, clips=0.3))
-    assert mixed.high - mixed.value == pytest.approx(math.hypot(4.303 * math.sqrt(0.01 / 3), 0.3))
+    assert mixed.high - mixed.value == pytest.approx(math.hypot(4.302653 * math.sqrt(0.01 / 3), 0.3))
 
 
 @pytest.mark.parametrize(

@@ -66,3 +66,14 @@ def test_folders_of_results_are_made(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["claims", "--only", "S5", "--json", str(files[0]), "--page", str(files[1])])
     assert done.exit_code == 0, done.output
     assert all(file.is_file() for file in files)
+
+
+def test_the_ledger_is_a_page_too(tmp_path: Path) -> None:
+    done = CliRunner().invoke(
+        app, ["claims", "--only", "S5", "--only", "L9", "--report", str(tmp_path / "claims.html")]
+    )
+    assert done.exit_code == 0, done.output
+    page = (tmp_path / "claims.html").read_text()
+    assert '<tr id="S5">' in page and "fewer parameters to train than STPrivacy" in page
+    assert "<h2>SPAct</h2>" in page and "<h2>LaF-Privacy</h2>" in page and "<h2>SPLAVU</h2>" not in page
+    assert "http" not in page  # it asks nothing of the network

@@ -15,7 +15,8 @@ import torch
 from sfumato.anonymizers import load, untrained
 from sfumato.anonymizers.storage import usable_names
 from sfumato.claims import bench
-from sfumato.claims.bench import Plan, Row, Trial, about, network_of, read_rows, read_trials, write_rows
+from sfumato.claims.bench import Plan, Trial, about, network_of, read_trials
+from sfumato.claims.rows import Row, read_rows, write_rows
 from sfumato.commands import leaderboard
 from sfumato.commands.leaderboard import EPOCHS, PAGE, RESULTS, TRIALS, data_name, frames_per_second
 from sfumato.datasets import Clips, open_dataset
@@ -165,6 +166,31 @@ def test_what_a_gpu_has_judged_a_laptop_only_times_but_not_the_other_way_round(
     rows, fps = read_rows(RESULTS), 2000.0
     write_rows(RESULTS, [rows[0] | {"fps_cpu": ""}, *rows[1:]])
     assert sfumato(*FULL).code == 0 and {r["fps_cpu"] for r in read_rows(RESULTS)} == {"2000"}
+
+
+def test_a_laptop_with_more_seeds_takes_no_row_of_a_gpu_away(
+    checkout: Path, sfumato: Any, judge: type[FakeBench]
+) -> None:
+    judge.models = "standard"
+    assert sfumato(*FULL).code == 0
+
+    def strong() -> list[tuple[str, str]]:
+        return [(row["trial"], row["strength"]) for row in read_rows(RESULTS) if row["judge_models"] == "standard"]
+
+    there = strong()
+    judge.models = "tiny"
+    assert sfumato(*FULL, "--seeds", 4).code == 0
+    assert len(there) == 3 and strong() == there
+
+
+def test_what_other_code_has_judged_is_judged_again(
+    checkout: Path, sfumato: Any, judge: type[FakeBench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert sfumato(*FULL).code == 0 and len(judge.asked) == 3
+    assert sfumato(*FULL).code == 0 and len(judge.asked) == 3
+    monkeypatch.setattr(leaderboard, "code_of", lambda method: "other")
+    assert sfumato(*FULL).code == 0 and len(judge.asked) == 6
+    assert {row["code"] for row in read_rows(RESULTS)} == {"other"}
 
 
 def test_what_is_trained_comes_first(checkout: Path, sfumato: Any, judge: type[FakeBench]) -> None:

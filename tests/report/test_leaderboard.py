@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from sfumato.claims.bench import Plan, Row, Trial, about
+from sfumato.claims.bench import Plan, Trial, about
+from sfumato.claims.rows import Row
 from sfumato.report.leaderboard import COMMAND, HEADINGS, as_json, as_markdown, boards, possible, references, write_html
 
 MOSAIC = Trial("mosaic", "spact", config={"cell": 4})
@@ -49,7 +50,7 @@ def test_two_seeds_are_one_line_with_an_interval_over_seeds_and_clips() -> None:
     (board,) = boards([row(MOSAIC), second], TRIALS, 20)
     (entry,) = board.entries
     # Clips: (.1 + .05)/2. Seeds: t of one degree of freedom, 12.706, times √(.005/2). 1.49 is more than a score can be.
-    half = math.hypot(0.075, 12.706 * 0.05)
+    half = math.hypot(0.075, 12.706205 * 0.05)
     assert entry.action.value == pytest.approx(0.85) and entry.action.low == pytest.approx(0.85 - half)
     assert entry.action.high == 1.0
     assert entry.residual.value == pytest.approx(0.6)

@@ -8,9 +8,7 @@ only judged. A row is written as soon as it is there, and rows that are there ar
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -23,6 +21,7 @@ from sfumato.anonymizers import Anonymizer, load
 from sfumato.anonymizers.settings import default_settings, format_name
 from sfumato.anonymizers.shelf import shelved
 from sfumato.claims.figures import figures
+from sfumato.claims.rows import Row, rounded
 from sfumato.commands.train import load_banks
 from sfumato.datasets import open_dataset, reads_files
 from sfumato.errors import SfumatoError
@@ -38,11 +37,9 @@ from sfumato.training.device import hardware, pick_device
 from sfumato.training.options import load_options, read_toml, to_dict
 from sfumato.training.run import RunFolder
 from sfumato.turns import turn
-from sfumato.writing import write_whole
 
 Strength = float | None  # None: as it was trained
 TINY = "tiny"  # what the judge's networks are called that a CPU can train
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -85,7 +82,7 @@ class Plan:
     attacks: tuple[str, ...] = ()
     device: str = "auto"
     lanes: int = 1
-    judge_seeds: int = 1  # of what is not trained: all that varies there is the judge
+    judge_seeds: int = 0  # of what is not trained, in one row; 0: a row for each seed, as of what is
     vlm: str = ""  # a vision-language model that reads the action, untrained for it; none: a fresh f'_T
     protocol: str = ""  # who judges; empty: known or, with a vision-language model, zero-shot
 
@@ -136,24 +133,6 @@ def read_trials(path: Path, only: Sequence[str] = ()) -> list[Trial]:
     return [trial for trial in trials if not only or trial.name in only]
 
 
-def read_rows(path: Path) -> list[Row]:
-    """The rows of a results table; none where there is no table yet."""
-    if not path.exists():
-        return []
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
-def write_rows(path: Path, rows: Sequence[Row]) -> None:
-    """All of them, whole or not at all; columns in the order in which they first occur."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(dict.fromkeys(key for row in rows for key in row)), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, text.getvalue().encode())
-
-
 def about(plan: Plan, trial: Trial, seed: int, strength: Strength) -> Row:
     """What makes a row this row and no other."""
     return {
@@ -161,7 +140,7 @@ def about(plan: Plan, trial: Trial, seed: int, strength: Strength) -> Row:
         "judged_on": plan.judge_data or "the same", "seed": seed, "judge_epochs": plan.epochs,
         "settings": " ".join([*filter(None, (trial.recipe, trial.anonymizer)), *trial.settings()]),
         "strength": "" if strength is None else f"{strength:g}",
-        **({"judge_seeds": plan.judge_seeds} if trial.anonymizer else {}),
+        **({"judge_seeds": plan.judge_seeds} if trial.anonymizer and plan.judge_seeds else {}),
         **({"judged_by": " ".join(trial.judged_by)} if trial.judged_by else {}),
         **({"share": f"{trial.share:g}"} if trial.share != 1 else {}),
         **plan.more(),
@@ -175,9 +154,10 @@ def same(row: Row, wanted: Row) -> bool:
 
 
 def missing(plan: Plan, trials: Sequence[Trial], seeds: int, rows: Sequence[Row]) -> list[Job]:
-    """What is still to be done for every trial and seed; what is not trained has but one."""
+    """What is still to be done for every trial and seed; where several judges share a row, what is not trained has but one."""
     todo: list[Job] = []
-    for trial, seed in ((trial, seed) for seed in range(seeds) for trial in trials if not (seed and trial.anonymizer)):
+    together = [trial for trial in trials if trial.anonymizer and plan.judge_seeds]
+    for trial, seed in ((trial, seed) for seed in range(seeds) for trial in trials if not (seed and trial in together)):
         strengths: list[Strength] = [None, *trial.strengths]
         left = [at for at in strengths if not any(same(row, about(plan, trial, seed, at)) for row in rows)]
         todo += [(trial, seed, left)] if left else []
@@ -215,15 +195,6 @@ def config_of(trial: Trial) -> Any:
 def _run_path(plan: Plan, trial: Trial, seed: int, config: Any, data: str) -> Path:
     digest = hashlib.sha256(repr((to_dict(config), data)).encode()).hexdigest()[:8]
     return plan.runs / f"{(trial.training or trial.name).replace(' ', '-')}-{seed}-{digest}"
-
-
-def rounded(row: Row) -> Row:
-    """Numbers to four digits.
-
-    >>> rounded({"action": 0.123456, "seed": 0})
-    {'action': '0.1235', 'seed': 0}
-    """
-    return {key: f"{value:.4g}" if isinstance(value, float) else value for key, value in row.items()}
 
 
 class Workshop(ABC):
@@ -282,11 +253,12 @@ class Bench(Workshop):
 
     def judges(self, trial: Trial, seed: int) -> range:
         """The seeds of the judges: that of the training, so that raw video beside several trainings is not one and the same."""
-        return range(self.plan.judge_seeds) if trial.anonymizer else range(seed, seed + 1)
+        several = self.plan.judge_seeds if trial.anonymizer else 0
+        return range(several) if several else range(seed, seed + 1)
 
     def begin(self) -> None:
         """Raw video, for all lanes, while the others train."""
-        self.examine(load(RAW), range(self.plan.judge_seeds))
+        self.examine(load(RAW), range(max(1, self.plan.judge_seeds)))
 
     def assist(self, trial: Trial, seed: int, strengths: list[Strength]) -> None:
         """Exams that nobody sits yet, of raw video first: the other process may still be training."""
@@ -309,8 +281,9 @@ class Bench(Workshop):
         row = {
             **about(self.plan, trial, seed, strength), **figures(line), **(_own(run.read_result()) if run else {}),
             "network": network_of(anonymizer), "parameters": sum(p.numel() for p in anonymizer.parameters()),
-            "judge_models": self.judge.config.models, "train_seconds": trained - started if run else None,
-            "judge_seconds": time.perf_counter() - trained, "hardware": hardware(self.device), "commit": commit(),
+            "run": run.path.name if run else "", "judge_models": self.judge.config.models,
+            "train_seconds": trained - started if run else None, "judge_seconds": time.perf_counter() - trained,
+            "hardware": hardware(self.device), "commit": commit(),
         }  # fmt: skip
         return rounded(row)
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from sfumato.anonymizers import load
-from sfumato.claims.bench import Plan, Row, Strength, Trial, Workshop, about, rounded
+from sfumato.claims.bench import Plan, Strength, Trial, Workshop, about
+from sfumato.claims.rows import Row, rounded
 from sfumato.datasets import open_dataset
 from sfumato.datasets.base import Part
 from sfumato.evaluation.dropped import read_dropped
@@ -50,7 +51,7 @@ class DroppedBench(Workshop):
         )  # fmt: skip
         return rounded({
             **about(self.plan, trial, seed, strength), "dropped": read.value, "dropped_low": read.low,
-            "dropped_high": read.high, "train_seconds": trained - started,
+            "dropped_high": read.high, "run": run.path.name, "train_seconds": trained - started,
             "judge_seconds": time.perf_counter() - trained, "hardware": hardware(self.device), "commit": commit(),
         })  # fmt: skip
 

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from sfumato.claims.bench import Desk, Job, Plan, Row
+from sfumato.claims.bench import Desk, Job, Plan
+from sfumato.claims.rows import Row
 from sfumato.commands.console import err, say
 from sfumato.errors import SfumatoError
 

@@ -19,8 +19,9 @@ import torch
 from sfumato.anonymizers.latent_adapter import LatentAnonymizer
 from sfumato.anonymizers.latent_storage import load_latent
 from sfumato.anonymizers.shelf import shelved
-from sfumato.claims.bench import Plan, Row, Strength, Trial, about, config_of, open_run, rounded
+from sfumato.claims.bench import Plan, Strength, Trial, about, config_of, open_run
 from sfumato.claims.latent_figures import figures
+from sfumato.claims.rows import Row, rounded
 from sfumato.commands.console import bars
 from sfumato.datasets import open_dataset
 from sfumato.datasets.annotations import add_annotations
@@ -165,8 +166,9 @@ class LatentBench:
         seconds = float(run.about()["train_seconds"])
         row = {
             **about(self.plan, trial, seed, None), **found, **self._moved(adapter), **self._speed(run, seconds),
-            "parameters": sum(p.numel() for p in adapter.parameters()), "judge_models": MODELS, "train_seconds": seconds,
-            "judge_seconds": time.perf_counter() - started, "hardware": hardware(self.device), "commit": commit(),
+            "parameters": sum(p.numel() for p in adapter.parameters()), "run": run.path.name, "judge_models": MODELS,
+            "train_seconds": seconds, "judge_seconds": time.perf_counter() - started, "hardware": hardware(self.device),
+            "commit": commit(),
         }  # fmt: skip
         return rounded(row)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import statistics
 from collections import defaultdict
@@ -10,26 +11,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sfumato.claims.bench import (
-    TINY,
-    Plan,
-    Row,
-    Trial,
-    about,
-    missing,
-    read_rows,
-    read_trials,
-    same,
-    write_rows,
-)
+from sfumato.claims.bench import TINY, Plan, Trial, about, config_of, missing, read_trials, same
 from sfumato.claims.dropped_bench import DROPPED, DroppedPlan
 from sfumato.claims.lanes import Task, in_lanes_order, run_tasks
 from sfumato.claims.latent_bench import LatentPlan
 from sfumato.claims.ledger import EXACT, MEASURES, RAW, Claim, Ledger, Table
+from sfumato.claims.rows import Row, read_rows, write_rows
 from sfumato.claims.verdict import Evidence, Found, raw_beside
 from sfumato.errors import SfumatoError
 from sfumato.evaluation.provenance import JUDGING
 from sfumato.training.device import pick_device
+from sfumato.training.options import to_dict
 from sfumato.writing import source_digest
 
 
@@ -48,12 +40,11 @@ def evidence(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str, str], Ev
     Raw video is a trial by itself beside each of them: another table may have other data, labels or judges.
     """
     values: dict[tuple[str, str, str], dict[str, tuple[float, float, float]]] = defaultdict(dict)
-    untrained: set[str] = set()
-    commits: dict[str, set[str]] = defaultdict(set)
+    told: dict[tuple[str, str, str], set[str]] = defaultdict(set)  # commits and run folders, of rows that tell them
     for row in rows:
         name = name_of(row["trial"], row.get("strength"))
-        commits[name] |= {row["commit"]} if row.get("commit") else set()
-        untrained |= set() if row.get("method") else {name}
+        for column in ("commit", "run"):
+            told[column, name, row["judged_on"]] |= {row[column]} if row.get(column) else set()
         for measure, column in MEASURES.items():
             begin = column.removesuffix("_value")
             value, low, high, raw = (
@@ -71,8 +62,8 @@ def evidence(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str, str], Ev
             tuple(value for value, _, _ in seeds.values()),
             statistics.fmean(below for _, below, _ in seeds.values()),
             statistics.fmean(above for _, _, above in seeds.values()),
-            trained=key[0] not in untrained,
-            commits=frozenset(commits[key[0]]),
+            commits=frozenset(told["commit", key[0], key[2]]),
+            runs=frozenset(told["run", key[0], key[2]]),
         )
         for key, seeds in values.items()
     }
@@ -88,7 +79,12 @@ def reach(value: float, low: float, high: float) -> tuple[float, float]:
 
 
 def _number(text: Any) -> float:
-    return float(text) if text not in (None, "") else math.nan
+    try:
+        return float(text) if text not in (None, "") else math.nan
+    except ValueError:
+        raise SfumatoError(
+            f"a results table has '{text}' where a number should be", "mend it, or run that trial again"
+        ) from None
 
 
 def gather(ledger: Ledger, root: Path) -> Found:
@@ -117,9 +113,23 @@ def _current(table: Table, root: Path) -> list[Row]:
         trial = _described(row["trial"], root / table.trials)
         plan = plan_of(table, Path(), judge_data="" if row["judged_on"] == "the same" else row["judged_on"])
         strength = float(row["strength"]) if row.get("strength") else None
-        if trial and same(row, about(plan, trial, int(row["seed"]), strength)):
+        if trial and same(row, about(plan, trial, int(row["seed"]), strength)) and _set_alike(row, trial):
             found.append(row)
     return found
+
+
+def config_digest(trial: Trial) -> str:
+    """Twelve digits over all settings of a trial's method, with those of its recipe; "" where nothing is trained.
+
+    >>> config_digest(Trial("blur", anonymizer="blur"))
+    ''
+    """
+    return hashlib.sha256(repr(to_dict(config_of(trial))).encode()).hexdigest()[:12] if trial.method else ""
+
+
+def _set_alike(row: Row, trial: Trial) -> bool:
+    """Whether a row was made with the settings that its trial has now: a recipe may have changed. Older rows do not tell."""
+    return row.get("config", "") in ("", None, config_digest(trial))
 
 
 def _by_a_laptop(row: Row) -> bool:
@@ -168,11 +178,14 @@ def run_claims(
     A row that other code has made is lacking too, unless older ones are to be kept.
     """
     tasks: list[Task] = []
-    code: dict[str, str] = {}  # of every method as it is now: it may be edited while this runs
+    # Of every method and trial as they are now: they may be edited while this runs.
+    code: dict[str, str] = {}
+    settings: dict[str, str] = {}
     tables: dict[Plan, Table] = {}
     for table in ledger.tables.values():
         trials = read_trials(root / table.trials)
         code |= {method: code_of(method) for method in {trial.method for trial in trials} - set(code)}
+        settings |= {trial.name: config_digest(trial) for trial in trials}
         known = {name_of(trial.name, at) for trial in trials for at in ("", *trial.strengths)}
         asked: dict[str, set[str]] = defaultdict(set)  # judged on what, which trials, and at which strengths
         for each in (comparison for claim in claims for comparison in claim.comparisons):
@@ -187,13 +200,17 @@ def run_claims(
             rows = [
                 row
                 for row in read_rows(root / table.results)
-                if not (again and _by_a_laptop(row)) and (keep_older or row.get("code") == code.get(row["method"]))
+                if not (again and _by_a_laptop(row))
+                and (keep_older or row.get("code") == code.get(row["method"]))
+                and row.get("config", "") in ("", None, settings.get(row["trial"]))
             ]
             lacking = missing(plan, wanted, seeds, rows)
             tasks += [(plan, job) for job in lacking]
     for plan, row in run_tasks(in_lanes_order(tasks), lanes):
         results = root / tables[plan].results
-        write_rows(results, [*read_rows(results), row | {"code": code[row["method"]]}])
+        write_rows(
+            results, [*read_rows(results), row | {"code": code[row["method"]], "config": settings[row["trial"]]}]
+        )
         leaks = f": residual {row['residual']}" if row.get("residual") else ""
         yield f"{name_of(row['trial'], row['strength'])}, seed {row['seed']}{leaks}"
 

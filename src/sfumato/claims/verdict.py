@@ -2,8 +2,8 @@
 
 Two things make a measured number uncertain: which clips it was tested on, and which seed it was trained with. Clips are the
 same for all seeds, so that their part does not shrink with more of them; seeds differ from trial to trial. An interval has
-both parts, added as squares. With one seed nobody knows how much a seed changes, so that one seed decides nothing; an
-anonymizer that is not trained has none, and leaves it to what it is compared with.
+both parts, added as squares. With one seed nobody knows how much a seed changes, and with two hardly: three are the fewest
+that decide. An anonymizer that is not trained has seeds too, those of its judges.
 """
 
 from __future__ import annotations
@@ -12,17 +12,14 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 from typing import Literal
 
 from sfumato.claims.ledger import EXACT, RAW, Claim, Comparison
 
 Verdict = Literal["holds", "refuted", "undecided"]
-NORMAL = 1.96
-# The 97.5% point of Student's t by degrees of freedom.
-STUDENT = (
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
-    2.110, 2.101, 2.093, 2.086,
-)  # fmt: skip
+LEVEL = 0.95  # of the intervals that are shown
+SEEDS = 3  # fewer decide nothing
 
 
 @dataclass(frozen=True)
@@ -36,8 +33,8 @@ class Evidence:
     values: tuple[float, ...]
     below: float
     above: float | None = None  # None: as far as below
-    trained: bool = True  # whether there is a training that a seed could change
     commits: frozenset[str] = frozenset()  # of the code that measured it
+    runs: frozenset[str] = frozenset()  # the folders of its trainings
 
     @property
     def mean(self) -> float:
@@ -67,8 +64,8 @@ class Interval:
 
     @property
     def decides(self) -> bool:
-        """Whether a verdict may rest on it: one seed decides nothing that a seed could change."""
-        return self.counted or self.seeds > 1
+        """Whether a verdict may rest on it: one or two seeds decide nothing that a seed could change."""
+        return self.counted or self.seeds >= SEEDS
 
 
 @dataclass(frozen=True)
@@ -90,6 +87,7 @@ class Judgement:
     missing: tuple[str, ...] = ()  # trials
     inconclusive: tuple[str, ...] = ()  # what was run, and could not be measured
     commits: tuple[str, ...] = ()  # of the code that measured it: several may have had other judges
+    runs: tuple[str, ...] = ()  # the folders of the trainings it rests on, of rows that tell them
 
 
 Found = Mapping[tuple[str, str, str], Evidence]  # (trial, measure, judged on) to what was measured
@@ -104,8 +102,8 @@ def raw_beside(trial: str) -> str:
     return f"{RAW} beside {trial}"
 
 
-def interval_of(first: Evidence, second: Evidence | None = None) -> Interval:
-    """The 95% interval of a mean over seeds, or of the difference of two.
+def interval_of(first: Evidence, second: Evidence | None = None, level: float = LEVEL) -> Interval:
+    """The interval of a mean over seeds, or of the difference of two, at that level.
 
     >>> found = interval_of(Evidence((0.9, 0.9), 0.03), Evidence((0.5, 0.5), 0.04))
     >>> round(found.low, 2), round(found.high, 2)
@@ -113,21 +111,51 @@ def interval_of(first: Evidence, second: Evidence | None = None) -> Interval:
     """
     both = (first,) if second is None else (first, second)
     value = first.mean - (second.mean if second else 0.0)
-    seeds = _student(both) * math.sqrt(sum(each.variance for each in both))
+    total = sum(each.variance for each in both)
+    seeds = student(level, _freedom(both)) * math.sqrt(total) if total else 0.0
+    # Clips come with an interval of 95%, which is widened as that of a normal distribution would be.
+    clips = _normal(level) / _normal(LEVEL)
     # A difference is small where the first is small or the second large.
-    below = math.hypot(seeds, first.below, second.upwards if second else 0.0)
-    above = math.hypot(seeds, first.upwards, second.below if second else 0.0)
-    few = min((len(each.values) for each in both if each.trained), default=1)
-    return Interval(value, value - below, value + above, few)
+    below = math.hypot(seeds, clips * first.below, clips * second.upwards if second else 0.0)
+    above = math.hypot(seeds, clips * first.upwards, clips * second.below if second else 0.0)
+    return Interval(value, value - below, value + above, min(len(each.values) for each in both))
 
 
-def _student(trials: Sequence[Evidence]) -> float:
-    """The t of the degrees of freedom by Welch and Satterthwaite, rounded down."""
+def _normal(level: float) -> float:
+    return NormalDist().inv_cdf((1 + level) / 2)
+
+
+def _freedom(trials: Sequence[Evidence]) -> int:
+    """The degrees of freedom by Welch and Satterthwaite, rounded down."""
     total = sum(each.variance for each in trials)
-    if not total:
-        return 0.0
     spread = sum(each.variance**2 / (len(each.values) - 1) for each in trials if each.variance)
-    return STUDENT[min(len(STUDENT), max(1, int(total**2 / spread))) - 1]
+    return max(1, int(total**2 / spread))
+
+
+def student(level: float, freedom: int) -> float:
+    """The t between whose negative and itself Student's distribution has that share.
+
+    >>> round(student(0.95, 2), 3)
+    4.303
+    """
+    low, high = 0.0, 1e6
+    for _ in range(100):  # halved until nothing is left to halve
+        middle = (low + high) / 2
+        low, high = (middle, high) if _within(middle, freedom) < level else (low, middle)
+    return high
+
+
+def _within(t: float, freedom: int) -> float:
+    """The share of Student's distribution between −t and t (Abramowitz and Stegun, 26.7.3 and 26.7.4)."""
+    angle = math.atan(t / math.sqrt(freedom))
+    odd = freedom % 2
+    term = math.cos(angle) if odd else 1.0
+    total = 0.0
+    for k in range(odd + 1, freedom, 2):
+        total += term
+        term *= k / (k + 1) * math.cos(angle) ** 2
+    share = math.sin(angle) * total
+    return 2 / math.pi * (angle + share) if odd else share
 
 
 def decide(claim: Claim, found: Found) -> Judgement:
@@ -138,55 +166,60 @@ def decide(claim: Claim, found: Found) -> Judgement:
         missing = dict.fromkeys(name for name, each in lacking if (name, each.judged_on) not in run)
         unclear = dict.fromkeys(f"{each.measure} of {name}" for name, each in lacking if (name, each.judged_on) in run)
         return Judgement(claim, "undecided", (), tuple(missing), tuple(unclear))
-    answers = tuple(answer for each in claim.comparisons for answer in compare(each, found))
+    count = sum(len(compare(each, found)) for each in claim.comparisons)
+    answers = tuple(answer for each in claim.comparisons for answer in compare(each, found, count))
     verdicts = {answer.verdict for answer in answers}
     verdict: Verdict = "refuted" if "refuted" in verdicts else "undecided" if "undecided" in verdicts else "holds"
     used = [found[name, each.measure, each.judged_on] for each in claim.comparisons for name in each.trials()]
-    return Judgement(
-        claim, verdict, answers, commits=tuple(sorted(frozenset().union(*(each.commits for each in used))))
+    commits, runs = (
+        tuple(sorted(frozenset().union(*each))) for each in ([e.commits for e in used], [e.runs for e in used])
     )
+    return Judgement(claim, verdict, answers, commits=commits, runs=runs)
 
 
 def _missing(asked: Comparison, found: Found) -> list[str]:
     return [name for name in asked.trials() if (name, asked.measure, asked.judged_on) not in found]
 
 
-def compare(asked: Comparison, found: Found) -> list[Answer]:
-    """The answers to one comparison; to a rising one, for the whole way and for every step of it."""
+def compare(asked: Comparison, found: Found, count: int = 1) -> list[Answer]:
+    """The answers to one comparison; to a rising one, for the whole way and for every step of it.
 
-    def interval(first: str, second: str = "") -> Interval:
-        both = [found[name, asked.measure, asked.judged_on] for name in (first, second) if name]
-        return replace(interval_of(*both), counted=asked.measure in EXACT)
+    All of a claim must hold, so that 95% are enough for each. But one alone refutes it, and of many one fails by chance:
+    where there are `count`, each refutes by an interval of 1 − .05/count (Bonferroni).
+    """
+
+    def evidence(name: str) -> Evidence:
+        return found[name, asked.measure, asked.judged_on]
+
+    def answer(question: str, first: str, second: str, low: float, high: float, *, level: bool = False) -> Answer:
+        other, counted = evidence(second) if second else None, asked.measure in EXACT
+        shown, wide = (
+            replace(interval_of(evidence(first), other, at), counted=counted) for at in (LEVEL, 1 - (1 - LEVEL) / count)
+        )
+        return Answer(question, shown, _verdict(shown, wide, low, high, level=level))
 
     if asked.rising:
-        lowest, highest = asked.rising[0], asked.rising[-1]
-        ends = _answer(f"{asked.measure}: {highest} above {lowest}", interval(highest, lowest), low=0.0)
+        bottom, top = asked.rising[0], asked.rising[-1]
+        ends = answer(f"{asked.measure}: {top} above {bottom}", top, bottom, 0.0, math.inf)
         steps = [
-            _no_fall(f"{asked.measure}: {later} not below {earlier}", interval(later, earlier))
+            answer(f"{asked.measure}: {later} not below {earlier}", later, earlier, 0.0, math.inf, level=True)
             for earlier, later in zip(asked.rising, asked.rising[1:], strict=False)
         ]
         return [ends, *(steps if len(steps) > 1 else [])]
-    there = interval(asked.of, raw_beside(asked.of) if asked.against == RAW else asked.against)
+    other = raw_beside(asked.of) if asked.against == RAW else asked.against
     question = f"{asked.measure} of {asked.of}" + (f" − {asked.against}" if asked.against else "")
     if asked.within is not None:
-        return [_answer(f"{question} within ±{asked.within:g}", there, -asked.within, asked.within)]
+        return [answer(f"{question} within ±{asked.within:g}", asked.of, other, -asked.within, asked.within)]
     if asked.at_least is not None:
-        return [_answer(f"{question} at least {asked.at_least:g}", there, low=asked.at_least)]
-    return [_answer(f"{question} at most {asked.at_most:g}", there, high=asked.at_most)]
+        return [answer(f"{question} at least {asked.at_least:g}", asked.of, other, asked.at_least, math.inf)]
+    assert asked.at_most is not None
+    return [answer(f"{question} at most {asked.at_most:g}", asked.of, other, -math.inf, asked.at_most)]
 
 
-def _answer(question: str, found: Interval, low: float | None = None, high: float | None = None) -> Answer:
-    """Whether an interval lies in a range, outside of it, or across its border."""
-    bottom, top = -math.inf if low is None else low, math.inf if high is None else high
-    verdict: Verdict = "undecided"
-    if found.decides and bottom <= found.low and found.high <= top:
-        verdict = "holds"
-    elif found.decides and (found.high < bottom or found.low > top):
-        verdict = "refuted"
-    return Answer(question, found, verdict)
-
-
-def _no_fall(question: str, found: Interval) -> Answer:
-    """A step that may be level within the noise; it is refuted where it surely falls."""
-    fell: Verdict = "undecided" if not found.decides else "refuted" if found.high < 0 else "holds"
-    return Answer(question, found, fell)
+def _verdict(shown: Interval, wide: Interval, low: float, high: float, *, level: bool) -> Verdict:
+    """Whether an interval lies in a range, a wider one outside of it, or neither; a step that may be `level` need not rise."""
+    if not shown.decides:
+        return "undecided"
+    if wide.high < low or wide.low > high:
+        return "refuted"
+    return "holds" if level or (low <= shown.low and shown.high <= high) else "undecided"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,24 @@ from sfumato.claims.results import check_trials, gather, run_claims
 from sfumato.claims.verdict import Judgement, decide
 from sfumato.commands.console import out, say
 from sfumato.errors import SfumatoError
+from sfumato.report.pages import styled, write_page
 from sfumato.writing import write_whole
 
 COLOURS = {"holds": "green", "refuted": "red", "undecided": "dim"}
+PREFACE = (
+    "Made by `sfumato claims --page docs/claims.md` from the results in `benchmarks/results`; rules and margins, fixed "
+    "before the runs that decide, are in `src/sfumato/claims/ledger.toml`. Intervals are 95%, over seeds and test clips. A "
+    "claim holds where all of its comparisons do, and is refuted where one of them is, by an interval that is widened for "
+    "their number (Bonferroni); fewer than three seeds decide nothing. SPLAVU's claims were run with four seeds, and with "
+    "ten where four left them undecided. Rows of several commits may have been judged by code that differs, and those of "
+    "commits before a522004 had one raw video for all their seeds: `sfumato claims --run --only ID --device cuda` runs "
+    "again what other code has measured, with `--keep-older` only what is missing. SPLAVU's need no GPU."
+)
 
 
 def show_claims(
     only: Sequence[str], *, run: bool, seeds: int, device: str, lanes: int, keep_older: bool, runs: Path,
-    json_file: Path | None, page: Path | None,
+    json_file: Path | None, page: Path | None, report: Path | None,
 ) -> None:  # fmt: skip
     """Run what is asked for, then print every verdict with its numbers."""
     root = Path()
@@ -38,6 +49,9 @@ def show_claims(
     judged = [decide(claim, found) for claim in asked]
     for file in filter(None, (json_file, page)):
         file.parent.mkdir(parents=True, exist_ok=True)
+    if report:
+        write_page(as_html(judged), report)
+        say(f"report: {report}")
     if json_file:
         write_whole(json_file, (json.dumps([as_json(each) for each in judged], indent=1) + "\n").encode())
     if page:
@@ -60,7 +74,7 @@ def why(judged: Judgement) -> str:
         f"{a.question}: {a.interval.value:+.3f} [{a.interval.low:+.3f}, {a.interval.high:+.3f}]" for a in judged.answers
     ]
     mixed = [f"rows of {len(judged.commits)} commits"] if len(judged.commits) > 1 else []
-    return "\n".join([*lines, *(["one seed decides nothing"] if few else []), *mixed])
+    return "\n".join([*lines, *(["fewer than three seeds decide nothing"] if few else []), *mixed])
 
 
 def render(judged: Sequence[Judgement]) -> Table:
@@ -75,7 +89,9 @@ def render(judged: Sequence[Judgement]) -> Table:
 
 def counted(judged: Sequence[Judgement]) -> str:
     """How many claims hold, are refuted, are undecided, in words."""
-    return ", ".join(f"{sum(each.verdict == verdict for each in judged)} {verdict}" for verdict in COLOURS)
+    count = Counter(each.verdict for each in judged)
+    told = {"holds": "hold" if count["holds"] != 1 else "holds", "refuted": "refuted", "undecided": "undecided"}
+    return ", ".join(f"{count[verdict]} {word}" for verdict, word in told.items())  # type: ignore[index]
 
 
 def as_markdown(judged: Sequence[Judgement]) -> str:
@@ -88,13 +104,18 @@ def as_markdown(judged: Sequence[Judgement]) -> str:
     ]
     return "\n".join([
         "# The papers' claims, tested", "",
-        f"{counted(judged)}. Made by `sfumato claims --page docs/claims.md` from the results in `benchmarks/results`; "
-        "rules and margins, fixed before the runs that decide, are in `src/sfumato/claims/ledger.toml`. Intervals are 95%, over "
-        "seeds and test clips; one seed decides nothing. Rows of several commits may have been judged by code that "
-        "differs: `sfumato claims --run --only ID --device cuda` runs again what other code has measured, with `--keep-older` "
-        "only what is missing. SPLAVU's need no GPU.", "",
+        f"{counted(judged)}. {PREFACE}", "",
         "| claim | paper | what it says | verdict | numbers |", "|---|---|---|---|---|", *rows, "",
     ])  # fmt: skip
+
+
+def as_html(judged: Sequence[Judgement]) -> str:
+    """The ledger as a page that asks nothing of the network, paper by paper."""
+    papers: dict[str, list[dict[str, Any]]] = {}
+    for each in judged:
+        shown = {**as_json(each), "why": why(each).splitlines()}
+        papers.setdefault(each.claim.paper, []).append(shown)
+    return styled("ledger.html", counted=counted(judged), preface=PREFACE.replace("`", ""), papers=papers)
 
 
 def as_json(judged: Judgement) -> dict[str, Any]:
@@ -110,5 +131,6 @@ def as_json(judged: Judgement) -> dict[str, Any]:
     claim, lacking = judged.claim, ", ".join([*judged.missing, *judged.inconclusive])
     return {
         "id": claim.id, "paper": claim.paper, "statement": claim.statement, "verdict": judged.verdict, "numbers": numbers,
-        "run": f"sfumato claims --run --only {claim.id}", "lacking": lacking, "commits": list(judged.commits),
+        "run": f"sfumato claims --run --only {claim.id}", "folders": list(judged.runs), "lacking": lacking,
+        "commits": list(judged.commits),
     }  # fmt: skip

@@ -15,14 +15,16 @@ from rich import box
 from rich.table import Table
 
 from sfumato.anonymizers import Anonymizer, parse_name, untrained
-from sfumato.claims.bench import Plan, Row, Trial, config_of, missing, read_rows, read_trials, write_rows
+from sfumato.claims.bench import Plan, Trial, config_of, missing, read_trials
 from sfumato.claims.lanes import in_lanes_order, run_tasks
-from sfumato.claims.results import name_of
+from sfumato.claims.results import code_of, name_of
+from sfumato.claims.rows import Row, read_rows, write_rows
 from sfumato.commands.console import err, out, say
 from sfumato.commands.judge import report_problems
 from sfumato.datasets import Clips, VideoDataset, open_dataset, reads_files
 from sfumato.datasets.base import Part, SplitBy
 from sfumato.errors import SfumatoError
+from sfumato.evaluation.effort import QUICK_ATTACKS
 from sfumato.evaluation.material import anonymize_clips
 from sfumato.recognizers.vlm import load_vlm
 from sfumato.report.leaderboard import (
@@ -49,7 +51,8 @@ DATA = "theatre:small"  # theatre has five times the clips, with six times the p
 EPOCHS = 20
 PARTS: tuple[Part, ...] = ("train", "val", "test")
 SPLITS: tuple[SplitBy, ...] = ("person", "clip")
-ATTACKS: tuple[str, ...] = ()  # those of the protocol
+# Those that are the strongest most often, at full length, and who undoes what it can first: it reads most of what repaints.
+ATTACKS: tuple[str, ...] = (*QUICK_ATTACKS, "reconstruct-frame")
 WARM_UP, LEAST, MOST, SECONDS = (
     3,
     5,
@@ -131,7 +134,11 @@ def _judge_missing(plan: Plan, trials: Sequence[Trial], seeds: int) -> None:
     for name, reason in hindered.items():
         say(f"left out: {name}: {reason}", console=err, style="yellow")
     wanted = [trial for trial in trials if trial.name not in hindered]
-    todo = missing(plan, wanted, seeds, _counted(read_rows(RESULTS), seeds, plan.device))
+    code = {
+        method: code_of(method) for method in {trial.method for trial in wanted}
+    }  # it may be edited while this runs
+    there = [row for row in read_rows(RESULTS) if row.get("code") == code.get(row["method"])]  # a board has one judge
+    todo = missing(plan, wanted, seeds, _counted(there, seeds, plan.device))
     # What is trained comes first: meanwhile one lane judges raw video for all.
     tasks = sorted(in_lanes_order([(plan, job) for job in todo]), key=lambda task: bool(task[1][0].anonymizer))
     total = len(tasks)
@@ -142,7 +149,7 @@ def _judge_missing(plan: Plan, trials: Sequence[Trial], seeds: int) -> None:
     for number, (_, row) in enumerate(run_tasks(tasks, plan.lanes), 1):
         # Read anew each time: another machine's or another command's rows are not to be lost.
         rows = [old for old in read_rows(RESULTS) if not _replaced(old, row)]
-        write_rows(RESULTS, [*rows, row])
+        write_rows(RESULTS, [*rows, row | {"code": code[row["method"]]}])
         write_page(trials)
         name = name_of(row["trial"], row["strength"])
         say(
@@ -186,8 +193,9 @@ def _counted(rows: Sequence[Row], seeds: int, device: str) -> list[Row]:
 
 
 def _replaced(old: Row, new: Row) -> bool:
-    """Of a trial, seed and strength on some data the table has one row, the last."""
-    return all(old[key] == str(new[key]) for key in ("trial", "data", "judged_on", "seed", "strength"))
+    """Of a trial, seed and strength on some data the table has one row, the last; but a laptop's replaces no GPU's."""
+    weaker = old["judge_models"] == "standard" != new["judge_models"]
+    return not weaker and all(old[key] == str(new[key]) for key in ("trial", "data", "judged_on", "seed", "strength"))
 
 
 # ---- speed -----------------------------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from importlib import resources
 from pathlib import Path
 
 from rich import box
@@ -11,12 +10,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from sfumato.errors import SfumatoError
 from sfumato.evaluation.certificate import Certificate, Exposure, Finding
 from sfumato.evaluation.certificate.verdict import ENOUGH, FULL, LARGE, MOST_UNNOTICED
 from sfumato.report import table
 from sfumato.report.html import _at
-from sfumato.writing import write_whole
+from sfumato.report.pages import environment, source, write_page
 
 TITLE = "What this footage still gives away"
 ROWS = 10  # findings that fit on the first page
@@ -32,25 +30,14 @@ def write_certificate(certificate: Certificate, path: Path) -> None:
 
     >>> write_certificate(Certificate.load(Path("certificate.json")), Path("certificate.html"))  # doctest: +SKIP
     """
-    page = _page(certificate)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, page.encode())
-    except OSError as error:
-        raise SfumatoError(
-            f"cannot write '{path}' ({error.strerror})", "free some space or choose another folder"
-        ) from error
+    write_page(_page(certificate), path)
 
 
 def _page(certificate: Certificate) -> str:
-    from jinja2 import Environment, StrictUndefined
-
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters.update(percent=table.percent, at=_at, name=table.shown_name)
-    environment.globals.update(interval=table.interval, finite=math.isfinite)
-    template = environment.from_string(
-        resources.files("sfumato.report").joinpath("certificate.html").read_text(encoding="utf-8")
-    )
+    templates = environment()
+    templates.filters.update(percent=table.percent, at=_at, name=table.shown_name)
+    templates.globals.update(interval=table.interval, finite=math.isfinite)
+    template = templates.from_string(source("certificate.html"))
     findings = worst_first(certificate)
     return template.render(
         c=certificate, title=TITLE, checksum=certificate.checksum(), level=Exposure(certificate.verdict).name,

@@ -7,7 +7,6 @@ import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import resources
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from sfumato.errors import SfumatoError, counted
+from sfumato.errors import counted
 from sfumato.evaluation.metrics import leakage_removed, nhv, utility_kept
 from sfumato.evaluation.result import AttackResult, Leakage, Line, Result
 from sfumato.report import table
+from sfumato.report.pages import environment, source, write_page
 from sfumato.report.plots import Point, curve_svg, tradeoff_svg
-from sfumato.writing import write_whole
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -61,31 +60,20 @@ def write_report(result: Result, path: Path, *, strips: Sequence[Strip] = (), ti
 
     >>> write_report(Result.load(Path("result.json")), Path("report.html"))
     """
-    page = _page(result, strips, title)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, page.encode())
-    except OSError as error:
-        raise SfumatoError(
-            f"cannot write '{path}' ({error.strerror})", "free some space or choose another folder"
-        ) from error
+    write_page(_page(result, strips, title), path)
 
 
 def _page(result: Result, strips: Sequence[Strip], title: str) -> str:
-    from jinja2 import Environment, StrictUndefined
-
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters.update(
+    templates = environment()
+    templates.filters.update(
         percent=table.percent, plain=table.plain, name=table.shown_name, at=_at,
         leakage=table.leakage_text, worst=table.worst_proven, shown=table.shown_leakage, verdict=table.verdict,
         unproven=table.unproven,
     )  # fmt: skip
-    environment.globals.update(
+    templates.globals.update(
         interval=table.interval, find_target=table.find_target, finite=math.isfinite, counted=counted
     )
-    template = environment.from_string(
-        resources.files("sfumato.report").joinpath("page.html").read_text(encoding="utf-8")
-    )
+    template = templates.from_string(source("page.html"))
     return template.render(
         result=result, title=title, summary=summary(result), groups=_groups(strips), targets=table.columns(result),
         reference=table.reference(), tradeoff=_tradeoff(result), attributes=_attributes(result), curves=_curves(result),

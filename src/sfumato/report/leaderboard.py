@@ -6,22 +6,22 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from sfumato.anonymizers import load
-from sfumato.claims.bench import Plan, Row, Trial, about, same
+from sfumato.claims.bench import Plan, Trial, about, same
 from sfumato.claims.results import name_of, reach
+from sfumato.claims.rows import Row
 from sfumato.claims.verdict import Evidence, Interval, interval_of
 from sfumato.datasets import reads_files
 from sfumato.errors import counted
 from sfumato.evaluation.metrics import leakage_removed, nhv, pareto_front, utility_kept
 from sfumato.evaluation.result import Leakage, Score
 from sfumato.report import table
+from sfumato.report.pages import styled, write_page
 from sfumato.report.plots import Point
 from sfumato.report.zoomable import zoomable_svg
-from sfumato.writing import write_whole
 
 COMMAND = "sfumato benchmark --suite full --seeds 3 --lanes 4 --device cuda"
 TARGETS = ("identity", "attributes")
@@ -279,22 +279,14 @@ def write_html(found: Sequence[Board], path: Path) -> None:
 
     >>> write_html(boards(rows, trials, 20), Path("leaderboard.html"))
     """
-    from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
-    room = resources.files("sfumato.report")
-    style = room.joinpath("page.html").read_text(encoding="utf-8").split("<style>")[1].split("</style>")[0]
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    template = environment.from_string(room.joinpath("leaderboard.html").read_text(encoding="utf-8"))
     shown = [
         {"board": b, "rows": [*references(b), *map(cells, b.entries)], "notes": notes(b), "svg": Markup(_plot(b))}
         for b in found
     ]
-    page = template.render(
-        boards=shown, headings=HEADINGS, introduction=INTRODUCTION, command=COMMAND, style=Markup(style)
-    )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, page.encode())
+    about = {"headings": HEADINGS, "introduction": INTRODUCTION, "command": COMMAND}
+    write_page(styled("leaderboard.html", boards=shown, **about), path)
 
 
 def _plot(board: Board) -> str:
