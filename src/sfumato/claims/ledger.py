@@ -130,7 +130,7 @@ class Ledger:
         for name in ids:
             if name not in there:
                 raise SfumatoError(f"there is no claim '{name}'", f"there are {', '.join(there)}")
-        return [there[name] for name in ids] if ids else list(self.claims)
+        return [there[name] for name in dict.fromkeys(ids)] if ids else list(self.claims)
 
 
 def load_ledger(path: Path = LEDGER) -> Ledger:

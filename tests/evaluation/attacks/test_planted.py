@@ -58,7 +58,7 @@ BITS = {"light": planted(light), "order": planted(order), "side": planted(side)}
 # Who is meant to find it. Whoever sees the whole clip in its place finds them all.
 MEANT = {
     "frame": "light", "identity-frames": "light", "video": "order", "identity": "order", "video-placed": "side",
-    "identity-placed": "side",
+    "identity-placed": "side", "reconstruct-frame": "light",
 }  # fmt: skip
 
 

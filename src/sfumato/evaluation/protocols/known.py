@@ -369,7 +369,12 @@ class KnownProtocol:
             lines.append(found)
         pairs = differences(evidence)
         result = self._result(lines, told_where=any(a.needs_people for a in anonymizers))
-        result.notes += [*difference_notes(pairs, lines[1:]), *tradeoff_notes(lines[1:])]
+        told = difference_notes(pairs, lines[1:])
+        if told and self.config.seeds == 1:
+            told.append(
+                "each network was trained once: another seed may order them otherwise, which these intervals leave out"
+            )
+        result.notes += [*told, *tradeoff_notes(lines[1:])]
         result.differences, result.pareto = pairs, front(lines[1:])
         return result
 
