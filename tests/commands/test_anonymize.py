@@ -55,6 +55,15 @@ def test_strength_and_settings_reach_the_anonymizer(clip: Path, sfumato: Any, tm
     assert (run.code, run.out.startswith(f"{tmp_path}/b.mkv: 12 frames")) == (0, True)
 
 
+def test_shipped_weights_work_by_their_name(clip: Path, sfumato: Any) -> None:
+    run = sfumato("anonymize", clip, "--with", "spact")
+    assert run.code == 0 and "12 frames with spact@" in run.out, run.err
+    shown = np.stack(list(read_frames(clip.with_name("clip-anonymized.mp4"))))
+    assert shown.shape == (12, 32, 48, 3)
+    assert np.ptp(shown.astype(int), axis=-1).mean() < 4  # a mosaic without colour; the clip has some
+    assert np.ptp(np.stack(list(read_frames(clip))).astype(int), axis=-1).mean() > 20
+
+
 def test_one_frame_is_no_plural(tmp_path: Path, make_video: Make, sfumato: Any) -> None:
     assert sfumato("anonymize", make_video(tmp_path / "a.mp4", frames=1)).out.endswith(": 1 frame with blur\n")
 
