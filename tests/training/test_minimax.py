@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from sfumato.training.minimax import Terms
 from sfumato.training.opponents import Views
 from sfumato.training.optimisation import one_cycle
 
-from .toys import CPU, equal, gradient, make_banks, make_game, objectives, same, snapshot, tiny
+from .toys import CPU, equal, gradient, make_bank, make_banks, make_game, objectives, same, snapshot, tiny
 
 KINDS = ["nt-xent", "moco", "rotation", "labels"]
 
@@ -367,3 +368,17 @@ def test_a_new_game_takes_up_the_state_of_another(budget: str) -> None:
         both.audit_step(1)
     assert other.restarts == 4
     assert equal(game.state_dict(), other.state_dict())
+
+
+@pytest.mark.parametrize("budget", ["nt-xent", "moco"])
+def test_an_f_b_that_tells_videos_apart_needs_two(budget: str) -> None:
+    banks = replace(make_banks(), privacy=make_bank(1, 1, "others"))
+    with pytest.raises(SfumatoError, match="others has one video to train on"):
+        FrameGame(tiny(budget=budget), banks, seed=0, device=CPU)
+
+
+def test_a_batch_says_which_videos_it_shows() -> None:
+    game = make_game(privacy_batch=16)  # of ten videos some are there twice
+    videos = game.deal.privacy_batch("minimax", 0, "frame").videos
+    assert len(videos) == 16 and videos.unique().numel() == 10
+    assert game.anonymize(game.deal.privacy_batch("minimax", 0, "frame")).videos.equal(videos)

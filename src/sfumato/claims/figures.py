@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
+from sfumato.claims.rows import Row
 from sfumato.evaluation.exam import Level
 from sfumato.evaluation.protocols.transfer_architectures import NETWORKS
 from sfumato.evaluation.result import AttackResult, Line, Reader
 
-Row = dict[str, Any]
 OWN = "resnet-50"  # f_B's own architecture in training; among the f'_B it is the one that the others are measured by
 
 

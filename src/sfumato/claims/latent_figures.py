@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from sfumato.claims.rows import Row
 from sfumato.evaluation import scoring
 from sfumato.evaluation.latent.base import Items, LatentProtocol, Sheet
 from sfumato.evaluation.metrics import (
@@ -25,7 +25,6 @@ from sfumato.evaluation.metrics import (
 from sfumato.evaluation.result import Strongest
 from sfumato.evaluation.scoring import Ruler, Sitting, headline, mean, strongest_of
 
-Row = dict[str, Any]
 # What a protocol calls it, and how the columns begin.
 TALLIES = {
     "TAD mAP": "detection", "AD AUC": "anomaly", "retrieval R@1": "retrieval", "retrieval mAP": "retrieval_map",

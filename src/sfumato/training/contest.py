@@ -107,9 +107,8 @@ def minimax(game: Game, objective: Objective, utility_loss: UtilityLoss) -> Phas
     def enough(seen: dict[str, float]) -> bool:
         return c.budget_maximum > 0 and min(_budget_losses(seen), default=0.0) >= c.budget_maximum
 
-    batches = (
-        2 if c.utility_update == "alternate" else 1
-    )  # of action clips: f_A's, and f_T's where that moves by itself
+    # Of action clips: f_A's, and f_T's where that moves by itself.
+    batches = 2 if c.utility_update == "alternate" else 1
     return Phase("minimax", c.steps, step, lambda: _watch_all(game), enough, batches=batches)
 
 
