@@ -27,7 +27,19 @@ def test_nothing_done_leaks_all_and_a_constant_nothing() -> None:
             assert nothing.score.value <= nothing.score.chance + 1e-9
     assert [s.target for s in result.lines[0].strongest] == ["attributes", "identity"]
     assert result.lines[1].headline.value == pytest.approx(1)
-    assert result.lines[2].headline.high < 0.3
+    hidden = result.lines[2].headline
+    assert abs(hidden.value) < 0.05 and hidden.intervals["videos"][1] < 0.3
+
+
+def test_the_headline_is_about_other_people_too_and_holds_the_choice_of_the_worst_target() -> None:
+    result = judged(short(size=2), "probe", epochs=4, constant=CONSTANT)
+    line = result.lines[1]
+    over = line.headline.intervals
+    assert set(over) == {"videos", "persons"} and line.headline.high == max(high for _, high in over.values())
+    assert [over["videos"][1] >= s.leakage.intervals["videos"][1] for s in line.strongest] == [True, True]
+    # Six people are few: who always gets the same name is right about half of them when that one is drawn three times.
+    assert over["persons"][1] > 0.3 > over["videos"][1]
+    assert any("or over persons where that is wider" in note for note in result.notes)
 
 
 def test_a_planted_bit_is_caught_however_small_it_is_made() -> None:

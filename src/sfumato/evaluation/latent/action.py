@@ -26,7 +26,8 @@ class ActionProtocol(LatentProtocol):
         self.inquiry = inquire_actions(self.data)
         self.lacks = self.inquiry.lacks
         self.notes += self.inquiry.notes
-        self.asked.append(Asked(ACTION, "linear", self.inquiry.question.heads, "utility"))
+        heads, persons = self.inquiry.question.heads, self.inquiry.persons(self.data)
+        self.asked.append(Asked(ACTION, "linear", heads, "utility", persons=persons))
 
     def examine(self, subject: Subject, seed: int) -> Sheet:
         """One training."""

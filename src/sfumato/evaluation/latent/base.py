@@ -52,6 +52,7 @@ class Asked:
     heads: tuple[int, ...]
     role: Role
     specs: tuple[AttributeSpec, ...] = ()
+    persons: tuple[np.ndarray, np.ndarray] | None = None  # who is in the validation and test items; −1: nobody knows
 
 
 @dataclass(frozen=True)

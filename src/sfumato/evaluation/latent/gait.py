@@ -19,7 +19,7 @@ from sfumato.datasets.annotations import Annotation
 from sfumato.datasets.base import Part
 from sfumato.evaluation.exam import Answers, Exam, Reply
 from sfumato.evaluation.latent.base import Asked, LatentProtocol, Sheet
-from sfumato.evaluation.latent.material import Parts, Subject, parts_of, video_means
+from sfumato.evaluation.latent.material import Parts, Subject, parts_of, person_numbers, video_means
 from sfumato.evaluation.latent.retrieval import compare
 from sfumato.evaluation.metrics import MIN_GROUPS, best_match
 
@@ -86,16 +86,16 @@ class GaitProtocol(LatentProtocol):
         walking = any(WALK in a.action for a in annotations)
         useful = [bool(a.person) and (WALK in a.action or not walking) for a in annotations]
         self.parts: Parts = parts_of(self.data, useful, "person")
-        told = sorted({a.person for a in annotations if a.person})
-        place = {person: number for number, person in enumerate(told)}
-        self.person = np.array([place.get(a.person, -1) for a in annotations])
+        self.person = person_numbers(self.data)
         self.sides: dict[str, dict[Part, tuple[Tensor, Tensor]]] = {}
         for exam, choose in ((SAME, repetitions), (OTHER, other_clothes)):
             sides = {part: self._enrolled(*choose(annotations, self.parts.of(part))) for part in ("val", "test")}
             few = [part for part, (_, probes) in sides.items() if len(probes) < MIN_GROUPS]
             if not few:
                 self.sides[exam.name] = sides  # type: ignore[assignment]
-                self.asked.append(Asked(exam, "nearest neighbour", (len(told),), "attack"))
+                persons = tuple(self.person[sides[part][1].numpy()] for part in ("val", "test"))
+                people = int(self.person.max()) + 1
+                self.asked.append(Asked(exam, "nearest neighbour", (people,), "attack", persons=persons))
         if not self.sides:
             self.lacks = f"has fewer than {MIN_GROUPS} val or test videos of somebody who is there more than once"
         elif OTHER.name not in self.sides:

@@ -152,7 +152,8 @@ class InversionProtocol(LatentProtocol):
                 by = "clip" if target == "attributes" else "person"
                 exam = Exam(f"inversion-{box}-{target}", f"{target} from recovered features", target, "video", by)  # type: ignore[arg-type]
                 role = "attack" if target == "attributes" else "score"
-                self.asked.append(Asked(exam, READERS[target], inquiry.question.heads, role, inquiry.question.specs))  # type: ignore[arg-type]
+                question, persons = inquiry.question, inquiry.persons(self.data)
+                self.asked.append(Asked(exam, READERS[target], question.heads, role, question.specs, persons))  # type: ignore[arg-type]
         self.pairs = self._pairs()
         self._readers: dict[tuple[Target, int], Reader] = {}
 

@@ -25,9 +25,10 @@ from sfumato.evaluation.latent.readers import EPOCHS
 from sfumato.evaluation.latent.reconstruction import ReconstructionProtocol
 from sfumato.evaluation.latent.retrieval import RetrievalProtocol
 from sfumato.evaluation.metrics import leakage_removed, nhv, utility_kept
+from sfumato.evaluation.notes import persons_note
 from sfumato.evaluation.provenance import commit, versions
-from sfumato.evaluation.result import Leakage, Line, Measure, Result, Score, Strongest
-from sfumato.evaluation.scoring import Ruler, Sitting, attack_result, headline, strongest_of, utility_score
+from sfumato.evaluation.result import Leakage, Line, Measure, Result, Score
+from sfumato.evaluation.scoring import Choice, Ruler, Sitting, attack_result, choose, headline, utility_score
 from sfumato.training.device import hardware
 from sfumato.training.feature_data import FeatureSet
 
@@ -105,7 +106,8 @@ class LatentJudge:
             mine, theirs = sheets[protocol.name], raw[protocol.name]
             for asked in protocol.asked:
                 answers, references = ([s.answers[asked.exam.name] for s in some] for some in (mine, theirs))
-                ruler = Ruler(Sitting(asked.exam, asked.reader, answers, references), asked.heads)
+                sitting = Sitting(asked.exam, asked.reader, answers, references, persons=asked.persons)
+                ruler = Ruler(sitting, asked.heads)
                 if asked.role == "utility":
                     utility = ruler
                 elif asked.role == "score":
@@ -115,8 +117,10 @@ class LatentJudge:
                     results.append(attack_result(ruler, asked.specs))
             for number in range(len(mine[0].tallies)):
                 scores.append(measure([s.tallies[number] for s in mine], [s.tallies[number] for s in theirs]))
-        strongest = _strongest(attacks)
-        worst = headline(strongest) if strongest else Leakage(NAN, NAN, NAN, "inconclusive")
+        choices = _choices(attacks)
+        strongest = [choice.strongest for choice in choices]
+        drawn = {c.strongest.target: c.leakage for c in choices if c.leakage is not None}
+        worst = headline(strongest, drawn) if strongest else Leakage(NAN, NAN, NAN, "inconclusive")
         score = utility_score(utility) if utility else Score(NAN, NAN, NAN, NAN, NAN)
         kept = utility_kept(score.value, score.chance, score.raw) if utility else NAN
         decided = worst.verdict == "measured" and not math.isnan(kept)
@@ -131,7 +135,8 @@ class LatentJudge:
         notes = [
             *self.missing,
             *dict.fromkeys(note for protocol in self.protocols for note in protocol.notes),
-            f"judged on features of '{self.data.manifest.encoder}', {self.data.manifest.width} wide; intervals are over videos",
+            f"judged on features of '{self.data.manifest.encoder}', {self.data.manifest.width} wide; intervals are over videos"
+            f"{persons_note(lines)}",
             *scored_notes(lines),
         ]
         return Result(
@@ -148,17 +153,17 @@ def _each_seed(utility: Ruler | None) -> list[float]:
     return [float((a.test.argmax(1) == a.test_labels[:, 0]).mean()) for a in utility.sitting.answers]
 
 
-def _strongest(attacks: Sequence[Ruler]) -> list[Strongest]:
+def _choices(attacks: Sequence[Ruler]) -> list[Choice]:
     """The strongest reader of attributes, and of persons; where nobody reads either, who moves like that.
 
     Beside the others gait is no headline: without any training its attacker is often too weak on raw features to say anything.
     """
     targets = [t for t in ("attributes", "identity") if any(r.sitting.exam.target == t for r in attacks)]
     if targets:
-        return [strongest_of([r for r in attacks if r.sitting.exam.target == target]) for target in targets]
+        return [choose([r for r in attacks if r.sitting.exam.target == target]) for target in targets]
     gait = {ruler.sitting.exam.name: ruler for ruler in attacks}
     own = gait.get(OTHER.name) or gait.get(SAME.name)
-    return [strongest_of([own])] if own else []
+    return [choose([own])] if own else []
 
 
 def scored_notes(lines: Sequence[Line]) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, cast
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
@@ -237,6 +238,17 @@ def parts_of(data: FeatureSet, useful: Sequence[bool], by: SplitBy) -> Parts:
         return Parts(train, val, test)
     held = torch.arange(len(train)) % VAL_EVERY == VAL_EVERY - 1
     return Parts(train[~held], train[held], val, "no test part: the validation videos are tested on")
+
+
+def person_numbers(data: FeatureSet) -> np.ndarray:
+    """Who is in each video, (V,), people in the order of their names; −1: it is not told.
+
+    >>> person_numbers(features)[:3]
+    array([0, 0, 1])
+    """
+    told = [a.person for a in data.annotations]
+    place = {person: number for number, person in enumerate(sorted(set(told) - {""}))}
+    return np.array([place.get(person, -1) for person in told])
 
 
 class Question(NamedTuple):

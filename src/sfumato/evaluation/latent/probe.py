@@ -24,6 +24,7 @@ from sfumato.evaluation.latent.material import (
     ask,
     ask_attributes,
     parts_of,
+    person_numbers,
     static_rows,
     whole_rows,
 )
@@ -42,6 +43,11 @@ class Inquiry(NamedTuple):
     parts: Parts
     notes: tuple[str, ...] = ()
     lacks: str = ""
+
+    def persons(self, data: FeatureSet) -> tuple[np.ndarray, np.ndarray]:
+        """Who is in the videos that are chosen by, and in those that are asked about."""
+        who = person_numbers(data)
+        return who[self.parts.val.numpy()], who[self.parts.test.numpy()]
 
 
 def inquire_attributes(data: FeatureSet) -> Inquiry:
@@ -169,7 +175,8 @@ class ProbeProtocol(LatentProtocol):
                     exam = Exam(
                         f"{target}-{sight}-{kind}", f"{target} from {sight} clips", target, LEVELS[sight], "clip"
                     )
-                    self.asked.append(Asked(exam, kind, inquiry.question.heads, "attack", inquiry.question.specs))
+                    question, persons = inquiry.question, inquiry.persons(self.data)
+                    self.asked.append(Asked(exam, kind, question.heads, "attack", question.specs, persons))
 
     def examine(self, subject: Subject, seed: int) -> Sheet:
         """A training for each exam."""
