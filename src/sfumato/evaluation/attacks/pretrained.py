@@ -9,8 +9,9 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass
 
+from sfumato.evaluation.attacks.architectures import ARCHITECTURES
 from sfumato.evaluation.attacks.transfer import learned_on_raw
-from sfumato.evaluation.attacks.variants import variants
+from sfumato.evaluation.attacks.variants import EVERYDAY, variants
 from sfumato.evaluation.exam import Approach, Desk
 from sfumato.training.fit import Fit
 
@@ -23,4 +24,4 @@ class Pretrained(Approach):
         return desk.train(copy.deepcopy(learned_on_raw(desk).model), desk.clips)
 
 
-PRETRAINED = variants("pretrained", "trained on raw video first", Pretrained())
+PRETRAINED = variants("pretrained", "trained on raw video first", Pretrained(), (*EVERYDAY, *ARCHITECTURES))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from sfumato.evaluation.attacks.frame import FRAME
@@ -12,13 +13,13 @@ from sfumato.evaluation.exam import Approach, Exam
 EVERYDAY = (FRAME, VIDEO, VIDEO_PLACED, IDENTITY, IDENTITY_FRAMES, IDENTITY_PLACED)
 
 
-def variants(family: str, how: str, approach: Approach) -> tuple[Exam, ...]:
-    """The attackers of a family that goes about it by `approach`; `how` says it in their summaries.
+def variants(family: str, how: str, approach: Approach, exams: Sequence[Exam] = EVERYDAY) -> tuple[Exam, ...]:
+    """The attackers of a family that goes about these exams by `approach`; `how` says it in their summaries.
 
     >>> [exam.name for exam in variants("transfer", "trained on raw", Approach())][0]
     'transfer-frame'
     """
     return tuple(
         replace(exam, name=f"{family}-{exam.name}", summary=f"like {exam.name}, but {how}", approach=approach)
-        for exam in EVERYDAY
+        for exam in exams
     )
