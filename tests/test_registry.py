@@ -56,3 +56,12 @@ def test_an_error_is_what_and_what_next() -> None:
     assert str(SfumatoError("no video")) == "no video"
     error = SfumatoError("no video", "name one")
     assert (error.what, error.next_step) == ("no video", "name one")
+
+
+def test_more_names_than_anybody_reads_are_told_where_they_are_listed() -> None:
+    names = [f"attack-{number}" for number in range(40)]
+    assert str(unknown_name("attack", "atack-7", names)) == (
+        "there is no attack 'atack-7': did you mean 'attack-7'? all 40: sfumato list attacks"
+    )
+    assert "known: attack-0, attack-1" in str(unknown_name("attack", "?", names))  # like none of them
+    assert "known: attack-0, attack-1" in str(unknown_name("setting", "atack-7", names))  # nothing lists settings

@@ -61,8 +61,19 @@ class Registry(Generic[T]):
         return self.find(name).make(**arguments)
 
 
+MANY = 30  # names that are more than a reader looks through
+LISTED = ("anonymizer", "recognizer", "attack", "protocol", "method")  # what `sfumato list` tells
+
+
 def unknown_name(kind: str, name: str, known: list[str]) -> SfumatoError:
-    """The error for a name nobody knows: the nearest match first, then all names."""
+    """The error for a name nobody knows: the nearest match first, then all names, or where to read so many.
+
+    >>> str(unknown_name("shape", "circel", ["circle", "square"]))
+    "there is no shape 'circel': did you mean 'circle'? known: circle, square"
+    """
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     guess = f"did you mean '{near[0]}'? " if near else ""
-    return SfumatoError(f"there is no {kind} '{name}'", f"{guess}known: {', '.join(known)}")
+    told = f"known: {', '.join(known)}"
+    if near and len(known) > MANY and kind in LISTED:
+        told = f"all {len(known)}: sfumato list {kind}s"
+    return SfumatoError(f"there is no {kind} '{name}'", f"{guess}{told}")
