@@ -17,6 +17,7 @@ from torch.nn import functional as F
 
 from sfumato.errors import SfumatoError
 from sfumato.recognizers.layers import ClipNorm
+from sfumato.training.phases import Phase, Player, Timing
 from sfumato.training.processes import (
     average_gradients,
     current,
@@ -25,6 +26,7 @@ from sfumato.training.processes import (
     same_everywhere,
     synchronise_norms,
 )
+from sfumato.training.run import RunFolder
 
 Facts = dict[str, Tensor]
 
@@ -171,6 +173,45 @@ def fail() -> None:
     with suppress(RuntimeError):
         dist.barrier()
     time.sleep(600)
+
+
+class Counted:
+    """A training that only counts its steps; in the third rank 0 interrupts the parent, and every process a second time."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+
+    def step(self, number: int) -> dict[str, Tensor]:
+        self.steps += 1
+        parent = parent_process()
+        if self.steps == 3 and current().main and parent is not None and parent.pid is not None:
+            kill(parent.pid, SIGINT)
+            kill(getpid(), SIGINT)
+        time.sleep(0.02)
+        return {}
+
+    def watch(self) -> dict[str, float]:
+        return {}
+
+    def state_dict(self) -> dict[str, int]:
+        return {"steps": self.steps}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        self.steps = state["steps"]
+
+    def strip(self) -> list[Tensor]:
+        return [torch.zeros(1, 3, 2, 2, dtype=torch.uint8)]
+
+
+def play(folder: Path) -> None:
+    """Phases that would take hours and are saved once in a day."""
+    counted, run = Counted(), RunFolder(folder / "run")
+    phase = Phase("long", 10**6, counted.step, counted.watch)
+    try:
+        Player([phase], counted, run, torch.device("cpu"), timing=Timing(10**6, 10**6, 10**6)).play()
+    except KeyboardInterrupt:
+        (folder / f"steps-{current().rank}").write_text(str(counted.steps))
+        raise
 
 
 def interrupted(folder: Path) -> None:

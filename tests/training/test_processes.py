@@ -25,6 +25,7 @@ from sfumato.training.processes import (
     same_everywhere,
     synchronise_norms,
 )
+from sfumato.training.run import RunFolder
 
 CUDA = torch.device("cuda")
 Facts = dict[str, Tensor]
@@ -90,6 +91,18 @@ def test_an_interrupt_ends_all_and_lets_them_save(tmp_path: Path, crew_work: Mod
     with pytest.raises(KeyboardInterrupt):
         launch(crew_work.interrupted, 2, tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["saved-0", "saved-1"]
+
+
+@pytest.mark.usefixtures("interruptible", "quick_processes")
+def test_an_interrupted_training_of_several_ends_its_step_and_goes_on_from_there(
+    tmp_path: Path, crew_work: ModuleType
+) -> None:
+    run = RunFolder.open(tmp_path / "run", {"method": "toy", "config": {}, "seed": 0}, resume=False)
+    with pytest.raises(KeyboardInterrupt):
+        launch(crew_work.play, 2, tmp_path)
+    first, second = (int((tmp_path / f"steps-{rank}").read_text()) for rank in (0, 1))
+    state = run.load_checkpoint(torch.device("cpu"))
+    assert state is not None and first == second == state["step"] == state["trained"]["steps"] >= 3
 
 
 def test_one_device_works_in_this_process() -> None:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from sfumato.errors import SfumatoError
 from sfumato.training.batches import mix
-from sfumato.training.processes import current, mean_over_crew
+from sfumato.training.processes import any_of_crew, current, mean_over_crew
 from sfumato.training.run import RunFolder
 
 LOG_EVERY, WATCH_EVERY, SAVE_EVERY = 10, 50, 200  # steps
@@ -116,7 +116,7 @@ class Player:
             if watched and phase.enough(watched):
                 self.progress.note(f"{phase.name}: enough after {done} steps")
                 break
-            if interruption.asked:
+            if any_of_crew(interruption.asked):
                 self._save(phase, done, (number, done))
                 raise KeyboardInterrupt
             if done % self.timing.save == 0 and not last:
@@ -186,15 +186,18 @@ def _tensors(values: dict[str, float], device: torch.device) -> dict[str, Tensor
 
 
 class Interruption:
-    """While it lasts, the first Ctrl-C only asks to stop after the step that is under way; the second stops at once."""
+    """While it lasts, the first Ctrl-C only asks to stop after the step that is under way; the second stops at once.
+
+    One of several processes hears of it twice, from the terminal and from its parent, and does not stop before the others;
+    whoever presses it twice makes the parent end them all.
+    """
 
     def __init__(self) -> None:
         self.asked = False
         self._before: Any = None
 
     def __enter__(self) -> Interruption:
-        # Signals reach the main thread alone; one of several processes is ended by its parent.
-        if threading.current_thread() is threading.main_thread() and current().size == 1:
+        if threading.current_thread() is threading.main_thread():  # signals reach no other
             self._before = signal.signal(signal.SIGINT, self._ask)
         return self
 
@@ -203,6 +206,6 @@ class Interruption:
             signal.signal(signal.SIGINT, self._before)
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
-        if self.asked:
+        if self.asked and current().size == 1:
             raise KeyboardInterrupt
         self.asked = True

@@ -36,7 +36,7 @@ from sfumato.errors import SfumatoError
 from sfumato.writing import write_whole
 
 CPU = torch.device("cpu")
-GRACE_SECONDS = 10  # what interrupted processes have to save their work before they are ended
+GRACE_SECONDS = 30  # what interrupted processes have to end their step and save before they are ended
 MISTAKE = "mistake.json"  # where a process leaves the SfumatoError that ended it, for the parent to raise
 
 M = TypeVar("M", bound=nn.Module)
@@ -273,6 +273,19 @@ def same_everywhere(module: nn.Module) -> None:
         whole = tensor.contiguous()  # a channels-last weight is not, and only contiguous tensors travel
         dist.broadcast(whole, src=0)
         tensor.copy_(whole)
+
+
+def any_of_crew(asked: bool) -> bool:
+    """Whether any process says so; all must ask at the same moment, and all get the same answer.
+
+    >>> any_of_crew(True)
+    True
+    """
+    if current().size == 1:
+        return asked
+    told = torch.tensor(int(asked))
+    dist.all_reduce(told, dist.ReduceOp.MAX)
+    return bool(told)
 
 
 def launch(work: Callable[..., None], devices: int, *args: Any, device: torch.device = CPU) -> None:
