@@ -23,8 +23,9 @@ PREFACE = (
     "Made by `sfumato claims --page docs/claims.md` from the results in `benchmarks/results`; rules and margins, fixed "
     "before the runs that decide, are in `src/sfumato/claims/ledger.toml`. Intervals are 95%, over seeds and test clips. A "
     "claim holds where all of its comparisons do, and is refuted where one of them is, by an interval that is widened for "
-    "their number (Bonferroni); fewer than three seeds decide nothing. SPLAVU's claims were run with four seeds, and with "
-    "ten where four left them undecided. Rows of several commits may have been judged by code that differs, and those of "
+    "their number (Bonferroni); fewer than three seeds decide nothing. Two trials are compared as if on different clips, "
+    "which as a rule makes the interval wider than need be. SPLAVU's claims were run with four seeds, and with ten where "
+    "four left them undecided. Rows of several commits may have been judged by code that differs, and those of "
     "commits before a522004 had one raw video for all their seeds: `sfumato claims --run --only ID --device cuda` runs "
     "again what other code has measured, with `--keep-older` only what is missing. SPLAVU's need no GPU."
 )
