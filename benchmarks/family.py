@@ -15,7 +15,7 @@ from pathlib import Path
 
 from sfumato.claims.bench import Plan, missing, read_trials
 from sfumato.claims.lanes import run_jobs
-from sfumato.claims.rows import read_rows, write_rows
+from sfumato.claims.rows import add_row, read_rows
 
 
 def main() -> None:
@@ -40,9 +40,8 @@ def main() -> None:
     todo = missing(plan, read_trials(args.trials, args.only), args.seeds, rows)
     total = len(rows) + sum(len(strengths) for _, _, strengths in todo)
     for row in run_jobs(plan, todo):
-        rows.append(row)
-        write_rows(args.out, rows)
-        print(f"{len(rows)} of {total}: {row}", flush=True)
+        add_row(args.out, row)
+        print(f"{len(read_rows(args.out))} of {total}: {row}", flush=True)
 
 
 if __name__ == "__main__":

@@ -9,11 +9,13 @@ import pytest
 import torch
 
 from sfumato.anonymizers import load
+from sfumato.claims import bench
 from sfumato.claims.bench import (
     Bench,
     Plan,
     Trial,
     about,
+    config_of,
     missing,
     network_of,
     open_run,
@@ -163,6 +165,18 @@ def test_a_training_is_shared_where_all_its_settings_are_the_same(tmp_path: Path
     assert folder(Trial("before others", "spact", config=SMALL)) != first
     assert folder(Trial("before others", "spact", config=SMALL | {"steps": 3}, training="mosaic")) != first
     assert folder(Trial("before others", "spact", config=SMALL, training="mosaic"), seed=1) != first
+
+
+def test_other_clips_or_other_code_are_another_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, trial = Plan("theatre:small", tmp_path), Trial("mosaic", "spact", config=SMALL)
+
+    def folder(clips: str) -> Path:
+        return open_run(plan, trial, 0, config_of(trial), plan.data, clips).path
+
+    assert folder("as they were") == folder("as they were") != folder("edited since")
+    before = folder("as they were")
+    monkeypatch.setattr(bench, "code_of", lambda method: "edited since")
+    assert folder("as they were") != before
 
 
 def test_a_strength_of_one_is_found_again(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from sfumato.claims import bench, results
-from sfumato.claims.bench import Plan, Trial, about, missing, read_trials
+from sfumato.claims.bench import Plan, Trial, about, code_of, missing, read_trials
 from sfumato.claims.ledger import Claim, Comparison, Ledger, Table
-from sfumato.claims.results import check_trials, code_of, evidence, gather, run_claims
+from sfumato.claims.results import check_trials, evidence, gather, run_claims
 from sfumato.claims.rows import Row, read_rows, write_rows
 from sfumato.errors import SfumatoError
 
@@ -52,6 +52,13 @@ def place(tmp_path: Path) -> Path:
 def ledger() -> Ledger:
     claim = Claim("X1", "A paper", "something", (Comparison("residual", "sharp at 0.5", against="plain", at_most=0.0),))
     return Ledger((claim,), {"one": Table("trials.toml", "theatre:small", "rows.csv", ("frame",))})
+
+
+def test_a_headline_of_which_one_target_could_not_be_read_is_none() -> None:
+    """What the others leave says nothing about it; what else was measured counts."""
+    found = evidence([judged(verdict="inconclusive"), judged("sharp", verdict="measured")])
+    assert ("plain", "residual", "the same") not in found and ("sharp", "residual", "the same") in found
+    assert ("plain", "action", "the same") in found
 
 
 def test_rows_become_evidence_by_seed() -> None:
@@ -222,6 +229,14 @@ def test_what_other_code_has_measured_is_run_again_unless_it_is_to_be_kept(
     assert run(keep_older=True) == 0
     assert run() == 3 and run() == 0
     assert [row["code"] for row in read_rows(place / "rows.csv")[3:]] == ["other"] * 3
+
+
+def test_on_a_cpu_nothing_is_run_that_would_not_count_beside_a_gpu_s(place: Path, ledger: Ledger) -> None:
+    write_rows(place / "rows.csv", [judged(judge_models="standard")])
+    with pytest.raises(
+        SfumatoError, match=r"a GPU has judged '.*rows\.csv', and beside it a CPU's small networks do not"
+    ):
+        list(run_claims(ledger.claims, ledger, place, place, seeds=1, device="cpu", lanes=1))
 
 
 def test_the_code_of_a_row_is_its_method_s_and_the_judge_s() -> None:

@@ -90,7 +90,7 @@ def test_known_answers(footage: Path, tmp_path: Path, trained: list[str]) -> Non
     linking, strangers = open_.findings
     assert (linking.target, strangers.target) == ("identity", "re-identification")
     assert linking.exposure == strangers.exposure == "fully exposed"
-    assert linking.leakage.value == linking.leakage.low == 1.0
+    assert linking.leakage.value == 1.0 and linking.leakage.low > 0.85  # of 36 recordings
     assert linking.score.chance == pytest.approx(1 / RECORDINGS) and linking.recordings == RECORDINGS
     assert strangers.recordings == 9  # the quarter of them that nobody was trained on
     assert trained == ["identity-frames", "reid-frames"]  # raw video once, not twice

@@ -177,7 +177,7 @@ def test_every_method_trains(method: str, sfumato: Any) -> None:
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        ("theatre:small", "judge runs/laf/anonymizer --data theatre:small --protocol zero-shot --vlm vlm"),
+        ("theatre:small", "judge runs/laf/anonymizer --data theatre:small-unseen --protocol zero-shot --vlm vlm"),
         ("footage:recordings?frames=2&size=16", "certify runs/laf/anonymizer --footage recordings"),
     ],
 )

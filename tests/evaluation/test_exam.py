@@ -219,7 +219,9 @@ def test_the_attackers_are_on_the_list() -> None:
     everyday = ["frame", "video", "video-placed", "identity", "identity-frames", "identity-placed"]
     assert ATTACKS.names()[:6] == everyday
     ways = ("transfer", "pretrained", "reconstruct", "aggregate", "gait")
-    others = [f"{how}-{name}" for how in ways for name in everyday] + [exam.name for exam in ARCHITECTURES]
+    by_others = [exam.name for exam in ARCHITECTURES]
+    others = [f"{how}-{name}" for how in ways for name in everyday] + by_others
+    others += [f"pretrained-{name}" for name in by_others]
     assert sorted(ATTACKS.names()[6:]) == sorted([*others, "reid", "reid-frames", "face", "face-photos", "ensemble"])
     by: dict[str, SplitBy] = {entry.name: entry.make().by for entry in ATTACKS}
     known = {name for name in by if by[name] == "clip"}

@@ -222,4 +222,5 @@ def test_drawn_actions_are_described_and_others_named(minute: TheatreDataset) ->
 
 def test_without_prompts_a_person_does_it(minute: TheatreDataset, tmp_path: Path) -> None:
     made = judging(minute, tmp_path, write_vlm(tmp_path / "vlm"), prompts=())
-    assert made.notes[-1].endswith("asked: 'a person {}'")
+    asked, resized = made.notes[-2:]
+    assert asked.endswith("asked: 'a person {}'") and "(32×32 and 16×16): they are resized for it" in resized

@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -28,7 +29,7 @@ from sfumato.errors import SfumatoError
 from sfumato.evaluation.exam import Answers
 from sfumato.evaluation.protocols import PROTOCOLS
 from sfumato.evaluation.protocols.known import RAW, JudgeConfig, KnownProtocol
-from sfumato.evaluation.provenance import commit
+from sfumato.evaluation.provenance import JUDGING, commit
 from sfumato.methods import find_method
 from sfumato.recognizers.published import read_object
 from sfumato.recognizers.vlm import find_vlm
@@ -37,9 +38,10 @@ from sfumato.training.device import hardware, pick_device
 from sfumato.training.options import load_options, read_toml, to_dict
 from sfumato.training.run import RunFolder
 from sfumato.turns import turn
+from sfumato.writing import source_digest
 
 Strength = float | None  # None: as it was trained
-TINY = "tiny"  # what the judge's networks are called that a CPU can train
+TINY, STANDARD = "tiny", "standard"  # what the judge's networks are called that a CPU can train, and those of a GPU
 
 
 @dataclass(frozen=True)
@@ -175,10 +177,13 @@ def network_of(anonymizer: Anonymizer) -> str:
     return format_name(anonymizer.name, changed)
 
 
-def open_run(plan: Plan, trial: Trial, seed: int, config: Any, data: str) -> RunFolder:
-    """The folder of a trial's training, whether that is finished, was stopped or is to begin."""
+def open_run(plan: Plan, trial: Trial, seed: int, config: Any, data: str, clips: str = "") -> RunFolder:
+    """The folder of a trial's training, whether that is finished, was stopped or is to begin; clips: their fingerprint.
+
+    Other settings, clips or code make another training, in a folder of its own.
+    """
     told = {"method": trial.method, "config": to_dict(config), "data": data, "seed": seed}
-    folder = _run_path(plan, trial, seed, config, data)
+    folder = _run_path(plan, trial, seed, config, data, clips)
     return RunFolder.open(folder, told | {"commit": commit()}, resume=folder.exists())
 
 
@@ -192,8 +197,19 @@ def config_of(trial: Trial) -> Any:
     return load_options(find_method(trial.method).config, recipe=recipe, settings=trial.settings())
 
 
-def _run_path(plan: Plan, trial: Trial, seed: int, config: Any, data: str) -> Path:
-    digest = hashlib.sha256(repr((to_dict(config), data)).encode()).hexdigest()[:8]
+@cache  # it may be edited while this runs
+def code_of(method: str) -> str:
+    """The code that a row of this method comes from, as a digest: its training, the judge, and what makes figures of both.
+
+    >>> code_of("spact") == code_of("laf")
+    False
+    """
+    training = (f"methods/{method}/**/*.py",) if method else ()
+    return source_digest(*JUDGING, "claims/*figures.py", *training)[:12]
+
+
+def _run_path(plan: Plan, trial: Trial, seed: int, config: Any, data: str, clips: str) -> Path:
+    digest = hashlib.sha256(repr((to_dict(config), data, clips, code_of(trial.method))).encode()).hexdigest()[:8]
     return plan.runs / f"{(trial.training or trial.name).replace(' ', '-')}-{seed}-{digest}"
 
 
@@ -208,7 +224,7 @@ class Workshop(ABC):
         """The finished run of a trial; one that was stopped is taken up."""
         method, config = find_method(trial.method), config_of(trial)
         with self._turn(trial, seed):  # another lane may be at the same training
-            run = open_run(self.plan, trial, seed, config, self.plan.data)
+            run = open_run(self.plan, trial, seed, config, self.plan.data, self.banks.fingerprint)
             if not run.result.exists():
                 method.train(config, Stage(self.banks, run, seed, self.device, title=method.name))
         return run
@@ -216,11 +232,14 @@ class Workshop(ABC):
     def trained(self, trial: Trial, seed: int) -> RunFolder | None:
         """The run of a trial that another process is at, once it is through with it; None where nothing came of it."""
         with self._turn(trial, seed):
-            run = RunFolder(_run_path(self.plan, trial, seed, config_of(trial), self.plan.data))
+            run = RunFolder(self._path(trial, seed))
             return run if run.result.exists() else None
 
     def _turn(self, trial: Trial, seed: int) -> AbstractContextManager[bool]:
-        return turn(_run_path(self.plan, trial, seed, config_of(trial), self.plan.data))
+        return turn(self._path(trial, seed))
+
+    def _path(self, trial: Trial, seed: int) -> Path:
+        return _run_path(self.plan, trial, seed, config_of(trial), self.plan.data, self.banks.fingerprint)
 
     def rows(self, trial: Trial, seed: int, strengths: list[Strength]) -> Iterator[Row]:
         """A row for each strength; all but the first find the training done."""

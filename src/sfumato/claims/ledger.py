@@ -13,6 +13,7 @@ from sfumato.training.options import read_toml
 LEDGER = Path(__file__).with_name("ledger.toml")
 RAW = "raw"  # against this: what the same judge reads from raw video
 EXACT = ("trained parameters",)  # counted, not measured: they have no interval
+HEADLINES = ("residual",)  # over all targets
 # What a results table has of every trial: the column of the value, and how those of its interval begin.
 MEASURES = {
     "action": "action",  # top-1 on new people

@@ -11,18 +11,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sfumato.claims.bench import TINY, Plan, Trial, about, config_of, missing, read_trials, same
+from sfumato.claims.bench import STANDARD, TINY, Plan, Trial, about, code_of, config_of, missing, read_trials, same
 from sfumato.claims.dropped_bench import DROPPED, DroppedPlan
 from sfumato.claims.lanes import Task, in_lanes_order, run_tasks
 from sfumato.claims.latent_bench import LatentPlan
-from sfumato.claims.ledger import EXACT, MEASURES, RAW, Claim, Ledger, Table
-from sfumato.claims.rows import Row, read_rows, write_rows
+from sfumato.claims.ledger import EXACT, HEADLINES, MEASURES, RAW, Claim, Ledger, Table
+from sfumato.claims.rows import Row, add_row, read_rows
 from sfumato.claims.verdict import Evidence, Found, raw_beside
 from sfumato.errors import SfumatoError
-from sfumato.evaluation.provenance import JUDGING
 from sfumato.training.device import pick_device
 from sfumato.training.options import to_dict
-from sfumato.writing import source_digest
 
 
 def name_of(trial: str, strength: Any) -> str:
@@ -51,6 +49,8 @@ def evidence(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str, str], Ev
                 _number(row.get(name)) for name in (column, f"{begin}_low", f"{begin}_high", f"{begin}_raw")
             )
             below, above = (0.0, 0.0) if measure in EXACT else reach(value, low, high)
+            if measure in HEADLINES and row.get("verdict") == "inconclusive":
+                continue  # of a target that nobody reads on raw video the others cannot speak
             if math.isfinite(value) and math.isfinite(below + above):
                 values[name, measure, row["judged_on"]][row["seed"]] = (value, below, above)
             if math.isfinite(raw) and math.isfinite(below + above):
@@ -163,16 +163,6 @@ def plan_of(table: Table, runs: Path, *, judge_data: str = "", device: str = "au
     )  # fmt: skip
 
 
-def code_of(method: str) -> str:
-    """The code that a row of this method comes from, as a digest: its training, the judge, and what makes figures of both.
-
-    >>> code_of("spact") == code_of("laf")
-    False
-    """
-    training = (f"methods/{method}/**/*.py",) if method else ()
-    return source_digest(*JUDGING, "claims/*figures.py", *training)[:12]
-
-
 def run_claims(
     claims: Iterable[Claim], ledger: Ledger, root: Path, runs: Path, *, seeds: int, device: str, lanes: int,
     keep_older: bool = False,
@@ -201,6 +191,8 @@ def run_claims(
             wanted = [trial for trial in (_at_strengths(trial, names) for trial in trials) if trial]
             # What a laptop's networks have judged a GPU's judge again, but not the other way round.
             again = not table.encoder and pick_device(device).type != "cpu"
+            if names and not (again or table.encoder):
+                _refuse_beside_a_gpu(root / table.results)
             rows = [
                 row
                 for row in read_rows(root / table.results)
@@ -211,12 +203,19 @@ def run_claims(
             lacking = missing(plan, wanted, seeds, rows)
             tasks += [(plan, job) for job in lacking]
     for plan, row in run_tasks(in_lanes_order(tasks), lanes):
-        results = root / tables[plan].results
-        write_rows(
-            results, [*read_rows(results), row | {"code": code[row["method"]], "config": settings[row["trial"]]}]
-        )
+        told = {"code": code[row["method"]], "config": settings[row["trial"]]}
+        add_row(root / tables[plan].results, row | told)
         leaks = f": residual {row['residual']}" if row.get("residual") else ""
         yield f"{name_of(row['trial'], row['strength'])}, seed {row['seed']}{leaks}"
+
+
+def _refuse_beside_a_gpu(results: Path) -> None:
+    """On a CPU nothing is trained for hours that `gather` would then leave out."""
+    if any(row.get("judge_models") == STANDARD for row in read_rows(results)):
+        raise SfumatoError(
+            f"a GPU has judged '{results}', and beside it a CPU's small networks do not count",
+            "run it with --device cuda; SPLAVU's claims (U1 to U15) need none",
+        )
 
 
 def _at_strengths(trial: Trial, names: set[str]) -> Trial | None:

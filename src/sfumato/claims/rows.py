@@ -5,31 +5,52 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from sfumato.errors import SfumatoError
+from sfumato.turns import turn
 from sfumato.writing import write_whole
 
 Row = dict[str, Any]
-CHECKSUM = "checksum"  # of all else in a row; older rows have none
+CHECKSUM = "checksum"  # of all else in a row; the last cell, so that a line that is cut off has none
 
 
 def read_rows(path: Path) -> list[Row]:
     """The rows of a results table; none where there is no table yet. One that is not as it was written is an error."""
     if not path.exists():
         return []
-    with path.open(newline="", encoding="utf-8") as file:
-        rows: list[Row] = list(csv.DictReader(file))
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            rows: list[Row] = list(csv.DictReader(file))
+    except (UnicodeDecodeError, csv.Error):
+        raise SfumatoError(f"'{path}' is no results table", "take the file back from the repository") from None
     for line, row in enumerate(rows, start=2):
         told = row.pop(CHECKSUM, None)
-        if None in row or not row.get("trial") or (told and told != checksum(row)):
+        if None in row or not row.get("trial") or told != checksum(row):
             raise SfumatoError(
                 f"line {line} of '{path}' is not as it was written",
                 "take the file back from the repository, or remove the line and run that trial again",
             )
     return rows
+
+
+def add_row(path: Path, row: Row, replaces: Callable[[Row], bool] = lambda old: False) -> None:
+    """One row more, instead of those that it replaces. Commands that write into one table do so one after another.
+
+    >>> add_row(Path("results.csv"), {"trial": "spact", "seed": 0}, lambda old: old["trial"] == "spact")  # doctest: +SKIP
+    """
+    change_rows(path, lambda rows: [*(old for old in rows if not replaces(old)), row])
+
+
+def change_rows(path: Path, change: Callable[[list[Row]], Sequence[Row]]) -> None:
+    """Read a table, change it and write it, while nobody else does.
+
+    >>> change_rows(Path("results.csv"), lambda rows: rows[1:])  # doctest: +SKIP
+    """
+    with turn(path):
+        write_rows(path, change(read_rows(path)))
 
 
 def write_rows(path: Path, rows: Sequence[Row]) -> None:

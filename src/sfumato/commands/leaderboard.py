@@ -8,21 +8,24 @@ import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from rich import box
 from rich.table import Table
 
 from sfumato.anonymizers import Anonymizer, parse_name, untrained
-from sfumato.claims.bench import Plan, Trial, config_of, missing, read_trials
+from sfumato.claims.bench import Plan, Trial, code_of, config_of, missing, read_trials
 from sfumato.claims.lanes import in_lanes_order, run_tasks
-from sfumato.claims.results import code_of, name_of
-from sfumato.claims.rows import Row, read_rows, write_rows
+from sfumato.claims.results import config_digest, name_of
+from sfumato.claims.rows import Row, add_row, change_rows, read_rows
 from sfumato.commands.console import err, out, say
 from sfumato.commands.judge import report_problems
 from sfumato.datasets import Clips, VideoDataset, open_dataset, reads_files
 from sfumato.datasets.base import Part, SplitBy
+from sfumato.datasets.files import FileDataset
 from sfumato.errors import SfumatoError
 from sfumato.evaluation.effort import QUICK_ATTACKS
 from sfumato.evaluation.material import anonymize_clips
@@ -112,7 +115,7 @@ def _about_data(plan: Plan, data: str) -> Plan:
 
 
 def data_name(data: str, dataset: VideoDataset) -> str:
-    """What to call it in the table: files without the way to them, but with a digest of labels and splits.
+    """What to call it in the table: files without the way to them, but with a digest of labels, splits and how large they are.
 
     >>> data_name("manifest:/home/ada/signs/index.csv", dataset)
     'manifest:signs/index.csv@1f0e9c2a'
@@ -123,7 +126,8 @@ def data_name(data: str, dataset: VideoDataset) -> str:
     path, mark, options = rest.partition("?")
     labels = dataset.labels(torch.arange(len(dataset)))
     parts = [dataset.split(part, by) for part in PARTS for by in SPLITS]
-    told = [each.tolist() for each in (labels.action, labels.person, labels.attributes, *parts)]
+    told: list[Any] = [each.tolist() for each in (labels.action, labels.person, labels.attributes, *parts)]
+    told += [row.path.stat().st_size for row in dataset.rows] if isinstance(dataset, FileDataset) else []
     digest = hashlib.sha256(repr((dataset.shape, dataset.actions, told)).encode()).hexdigest()[:8]
     return f"{kind}:{'/'.join(Path(path).absolute().parts[-2:])}{mark}{options}@{digest}"
 
@@ -137,7 +141,12 @@ def _judge_missing(plan: Plan, trials: Sequence[Trial], seeds: int) -> None:
     code = {
         method: code_of(method) for method in {trial.method for trial in wanted}
     }  # it may be edited while this runs
-    there = [row for row in read_rows(RESULTS) if row.get("code") == code.get(row["method"])]  # a board has one judge
+    settings = {trial.name: config_digest(trial) for trial in wanted}
+    there = [  # a board has one judge
+        row
+        for row in read_rows(RESULTS)
+        if row.get("code") == code.get(row["method"]) and row.get("config", "") == settings.get(row["trial"])
+    ]
     todo = missing(plan, wanted, seeds, _counted(there, seeds, plan.device))
     # What is trained comes first: meanwhile one lane judges raw video for all.
     tasks = sorted(in_lanes_order([(plan, job) for job in todo]), key=lambda task: bool(task[1][0].anonymizer))
@@ -147,9 +156,8 @@ def _judge_missing(plan: Plan, trials: Sequence[Trial], seeds: int) -> None:
         console=err,
     )
     for number, (_, row) in enumerate(run_tasks(tasks, plan.lanes), 1):
-        # Read anew each time: another machine's or another command's rows are not to be lost.
-        rows = [old for old in read_rows(RESULTS) if not _replaced(old, row)]
-        write_rows(RESULTS, [*rows, row | {"code": code[row["method"]]}])
+        told = {"code": code[row["method"]], "config": settings[row["trial"]]}
+        add_row(RESULTS, row | told, partial(_replaced, new=row))
         write_page(trials)
         name = name_of(row["trial"], row["strength"])
         say(
@@ -210,10 +218,13 @@ def _time_missing(trials: Sequence[Trial], device: torch.device) -> None:
     for network in dict.fromkeys(row["network"] for row in current if not row.get(column)):
         name, settings = parse_name(network)
         fps = frames_per_second(untrained(name, **settings), device)  # weights make no network faster
-        for row in rows:
-            if row["network"] == network:
-                row |= {column: f"{fps:.4g}", f"{column}_on": hardware(device)}
-        write_rows(RESULTS, rows)
+        change_rows(
+            RESULTS, partial(_timed, network=network, told={column: f"{fps:.4g}", f"{column}_on": hardware(device)})
+        )
+
+
+def _timed(rows: Sequence[Row], network: str, told: Row) -> list[Row]:
+    return [row | told if row["network"] == network else row for row in rows]
 
 
 def frames_per_second(anonymizer: Anonymizer, device: torch.device) -> float:

@@ -328,8 +328,11 @@ def _judgement(anonymizer: str, data: str, config: Mapping[str, Any]) -> list[st
     """What to ask next: of recordings nobody has labelled only the attackers can be; who had a teacher is read by it."""
     if data.startswith("footage:"):
         return ["certify", anonymizer, "--footage", data.removeprefix("footage:").partition("?")[0]]
-    teacher = ["--protocol", "zero-shot", "--vlm", config["vlm"]] if config.get("vlm") else []
-    return ["judge", anonymizer, "--data", data, *teacher]
+    if not config.get("vlm"):
+        return ["judge", anonymizer, "--data", data]
+    # Of the theatre's own actions a small teacher was told the names: those it was never shown are zero-shot.
+    unseen = f"theatre:{UNSEEN[data]}" if data in UNSEEN else data
+    return ["judge", anonymizer, "--data", unseen, "--protocol", "zero-shot", "--vlm", config["vlm"]]
 
 
 def _show_vlm(run: RunFolder, found: dict[str, Any]) -> None:

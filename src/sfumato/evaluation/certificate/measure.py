@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -72,6 +73,11 @@ def measured(rulers: Sequence[Ruler], names: Sequence[str], titles: Sequence[str
         both = scores[i].stored()["intervals"]
         score = Score(value, low, high, chance=float(chance[i]), raw=float(raw[i]), intervals=both)
         leak = Leakage(**leaks[i].stored(), verdict="measured" if strong[i] else "inconclusive")
+        if (
+            strong[i] and first.metric != "cMAP"
+        ):  # what few recordings leave open of the score they leave open of this too
+            ends = [float(residual_leakage(end, score.chance, score.raw)) for end in (low, high)]
+            leak = replace(leak, low=min(leak.low, ends[0]), high=max(leak.high, ends[1]))
         attacker = rulers[chosen[i]].sitting.exam.name
         findings.append(_finding(first, total, name, title, attacker, score, leak, float(lucky[i])))
     return findings

@@ -64,6 +64,12 @@ class ZeroShotProtocol(KnownProtocol):
             f"the action is read zero-shot, without any training, by a {self.vlm.summary}; asked: "
             + ", ".join(f"'{template}'" for template in self.templates)
         )
+        given, taken = (dataset.shape.height, dataset.shape.width), self.vlm.clip[1:]
+        if given != taken:
+            sizes = " and ".join("×".join(map(str, size)) for size in (given, taken))
+            self.notes.append(
+                f"the model's frames have another size than the clips' ({sizes}): they are resized for it"
+            )
         if unknown := self.vlm.unknown_words([sentence for sentences in prompts for sentence in sentences]):
             self.notes.append(told_unknown(unknown))
 
