@@ -23,6 +23,7 @@ from sfumato.evaluation.provenance import commit, versions
 from sfumato.methods import METHODS, find_method
 from sfumato.registry import unknown_name
 from sfumato.theatre.compositions import rehearsed
+from sfumato.training.adversarial import OF_BUDGET_MODELS
 from sfumato.training.audit import idle
 from sfumato.training.bank import Bank, load_bank, training_indices, watched_indices
 from sfumato.training.captions import UNSEEN, CaptionConfig, train_captions, weights_folder
@@ -74,6 +75,7 @@ def train_method(
         raise unknown_name("method", name, [*(method.name for method in METHODS), *TAUGHT])
     kind = TAUGHT.get(name) or find_method(name).config
     config = load_options(kind, recipe=recipe, settings=settings)
+    _refuse_for_nobody(config, settings)
     data = data or (written.data if written else None) or "theatre:small"
     if name in TAUGHT and privacy_data:
         raise SfumatoError(f"{name} learns from what is drawn, not from private labels", "leave --privacy-data out")
@@ -132,6 +134,16 @@ def carry_out(order: Order) -> None:
         screen.clips_per_step(int(order.config["batch"]) * current().size, len(stage.banks.action))
         with _enough_memory():
             method.train(config, stage)
+
+
+def _refuse_for_nobody(config: Any, settings: Sequence[str]) -> None:
+    """What is asked of an f_B that does not play would be ignored in silence; a recipe may tell of one all the same."""
+    asked = [key for key in (each.partition("=")[0].strip() for each in settings) if key in OF_BUDGET_MODELS]
+    if asked and getattr(config, "budget_update", "") == "none":
+        raise SfumatoError(
+            f"'{asked[0]}' is a setting of f_B, and with budget_update=none nobody plays it",
+            "add --set budget_update=updated, or leave it out",
+        )
 
 
 def _feature_stage(order: Order, device: torch.device, screen: Screen, progress: Progress) -> FeatureStage:

@@ -12,6 +12,12 @@ from sfumato.training.batches import Positives
 from sfumato.training.opponents import Confusion, Kind
 
 Schedule = Literal["constant", "one-cycle"]
+# Settings that say nothing where no f_B plays.
+OF_BUDGET_MODELS = (
+    "budget", "budget_models", "budget_width", "budget_norm", "budget_steps", "strongest", "restart_steps", "history",
+    "confusion", "budget_labels", "temperature", "positives", "budget_weight", "budget_threshold", "budget_maximum",
+    "budget_rate",
+)  # fmt: skip
 
 
 def setting(default: Any, symbol: str = "", low: float | None = None, high: float | None = None) -> Any:
