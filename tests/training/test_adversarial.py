@@ -101,6 +101,19 @@ def test_a_frozen_budget_model_does_not_begin_anew() -> None:
     assert load_options(AdversarialConfig, settings=["budget_update=frozen"]).budget_update == "frozen"
 
 
+def test_a_beginner_s_loss_is_no_reason_to_stop() -> None:
+    error = refusal("restart_steps=50", "budget_maximum=0.6")
+    assert error.what == "an f_B that has just begun anew reads nothing, which budget_maximum would take for the end"
+    for settings in (["restart_steps=50"], ["budget_maximum=0.6"]):
+        load_options(AdversarialConfig, settings=settings)
+
+
+def test_queues_of_different_lengths_are_not_compared() -> None:
+    assert "how full each f_B's queue is" in refusal("strongest=true", "budget=moco").what
+    for settings in (["strongest=true"], ["budget=moco"]):
+        load_options(AdversarialConfig, settings=settings)
+
+
 def test_labels_need_somebody_to_read_them() -> None:
     error = refusal("budget=labels", "budget_update=none")
     assert error.what == "budget_update = none leaves nothing for labels to do"

@@ -82,6 +82,16 @@ class GameConfig:
             raise SfumatoError("history keeps f_B that were restarted, and none is", "set restart_steps too")
         if self.restart_steps and self.budget_update == "frozen":
             raise SfumatoError("a frozen f_B that begins anew would know nothing", "set restart_steps to 0")
+        if self.restart_steps and self.budget_maximum:
+            raise SfumatoError(
+                "an f_B that has just begun anew reads nothing, which budget_maximum would take for the end",
+                "set restart_steps or budget_maximum to 0",
+            )
+        if self.strongest and self.budget == "moco":
+            raise SfumatoError(
+                "L_B of MoCo depends on how full each f_B's queue is, so that none is the strongest by it",
+                "set strongest to false, or budget to nt-xent",
+            )
         if self.confusion == "entropy" and self.budget != "labels":
             raise SfumatoError(f"{self.budget} has no entropy to raise", "set confusion to loss, or budget to labels")
         if self.budget_update == "frozen" and not self.opponent_steps:
