@@ -77,6 +77,9 @@ def test_other_resnets_lead_by_what_leaks_to_the_best_of_them_more_than_to_f_b_s
     ]
     # .5 − .4; below it .03 of the one and .04 of the other, above it .06 and .08.
     assert ahead(*attributes) == pytest.approx([0.1, 0.05, 0.2])
+    # Who is the best validation tells: on test clips the best of many is partly lucky.
+    lucky = [replace(attributes[0], validation=0.1), replace(attributes[1], validation=0.9), attributes[2]]
+    assert ahead(*lucky) == pytest.approx([0.2 - 0.4, *ahead(attributes[1], attributes[2])[1:]])  # type: ignore[index]
     narrow = [replace(each, recognizer=f"{each.recognizer}, 0.125 as wide") for each in attributes]
     assert ahead(*narrow) == pytest.approx([0.1, 0.05, 0.2])
     identity = [

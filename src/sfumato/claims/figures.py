@@ -60,8 +60,8 @@ def strongest_at(line: Line, level: Level) -> AttackResult | None:
 def by_networks(line: Line) -> Row:
     """Where many networks were asked, those that an anonymizer is worst with; {} where it was the usual ones alone.
 
-    Both are looked for on the test clips, where the worst of several is a little worse than it is: this is said against the
-    anonymizer, never for it.
+    The f'_B is the best on validation. The f'_T and the target are looked for on the test clips, where the worst of several
+    is a little worse than it is: this is said against the anonymizer, never for it.
 
     >>> by_networks(line)["reader_change"], by_networks(line)["readers"]  # doctest: +SKIP
     (-0.03, 5)
@@ -93,18 +93,18 @@ def _change(reader: Reader) -> tuple[float, float, float]:
 
 
 def _lead(attacks: Sequence[AttackResult]) -> tuple[float, float, float] | None:
-    """By how much more leaks to one of the other ResNets than to f_B's own; below 0: less to each of them.
+    """By how much more leaks to the best of the other ResNets on validation than to f_B's own; below 0: less.
 
     None where it cannot be told. The intervals of both are added as squares, as if they were tested on other clips, which
     is too wide rather than too narrow.
     """
     # Without its width, where networks are narrow.
-    leaks = [(a.recognizer.partition(",")[0], a.leakage) for a in attacks if a.leakage.verdict == "measured"]
-    own = [leak for network, leak in leaks if network == OWN]
-    others = [leak for network, leak in leaks if network in NETWORKS["frame"] and network != OWN]
+    able = [(a.recognizer.partition(",")[0], a) for a in attacks if a.leakage.verdict == "measured"]
+    own = [attack for network, attack in able if network == OWN]
+    others = [attack for network, attack in able if network in NETWORKS["frame"] and network != OWN]
     if not own or not others:
         return None
-    first, second = (max(several, key=lambda leak: leak.value) for several in (others, own))
+    first, second = (max(several, key=lambda attack: attack.validation).leakage for several in (others, own))
     lead = first.value - second.value
     below = math.hypot(first.value - first.low, second.high - second.value)
     return lead, lead - below, lead + math.hypot(first.high - first.value, second.value - second.low)
