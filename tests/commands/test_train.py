@@ -262,7 +262,10 @@ WRONG = [
     ([], "no method is named: name one (see `sfumato list methods`)"),
     (["spac"], "there is no method 'spac': did you mean 'spact'?"),
     (["spact", "--set", "stepps=3"], "there is no setting 'stepps': did you mean 'steps'?"),
-    (["spact", "--set", "budget=moco"], "'budget' is a setting of f_B, and with budget_update=none nobody plays it: add"),
+    (
+        ["spact", "--set", "budget=moco", "--set", "budget_update=none"],
+        "is a setting of f_B, and with budget_update=none nobody plays it: add --set budget_update=updated",
+    ),
     (["spact", "--set", "steps"], "'steps' sets nothing: write --set key=value"),
     (["spact", "--set", "steps=0"], "steps = '0' does not fit: use a whole number of at least 1"),
     (["spact", "--set", "steps=many"], "steps = 'many' does not fit: use a whole number"),
