@@ -117,6 +117,18 @@ def test_an_f_b_that_never_read_anything_is_told(
     assert ("f_B never read anything, of raw video neither: f_A had no opponent" in said) is told
 
 
+@pytest.mark.parametrize(("config", "told"), [({"audit_steps": 200}, True), ({"audit_steps": 0}, False), ({}, False)])
+def test_where_nobody_could_be_set_on_it_that_is_told(
+    config: dict[str, int], told: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = RunFolder.open(tmp_path / "run", {"method": "spact", "config": config, "data": "folder:clips"}, resume=False)
+    watched = {"L1": 0.4, "shown": 0.2, "L_T": 1.0, "action": 0.5}
+    run.save_result({"watched": watched, "audit": [], "trained_parameters": 1})
+    train.show_run(run)
+    said = " ".join("".join(capsys.readouterr()).split())
+    assert ("No fresh attacker was set on it" in said) is told
+
+
 def test_from_end_to_end(
     place: Path, sfumato: Any, make_video: Any, files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from sfumato.evaluation.notes import effort_notes, measured_notes, persons_note
+from sfumato.evaluation.notes import effort_notes, measured_notes, persons_note, seeds_note
 from sfumato.evaluation.result import AttackResult, Leakage, Line, Measure, Score
 from sfumato.evaluation.scoring import late_gain
 
@@ -59,3 +59,8 @@ def test_intervals_over_persons_are_mentioned_where_there_are_some() -> None:
     both = Score(0.5, 0.3, 0.7, 0.1, 0.9, {"videos": [0.4, 0.6], "persons": [0.3, 0.7]})
     assert persons_note([line("blur")]) == ""
     assert persons_note([line("blur"), line("grey", score=both)]) == ", or over persons where that is wider"
+
+
+def test_what_intervals_over_clips_leave_out() -> None:
+    assert seeds_note(1).startswith("each network was trained once: another seed may order them otherwise")
+    assert seeds_note(3).startswith("seeds are averaged: other 3 may order them otherwise")

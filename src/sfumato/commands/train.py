@@ -320,6 +320,11 @@ def show_run(run: RunFolder) -> None:
         say(
             "What a fresh attacker reads is what counts, and only where it can read raw video; the judge's may read more."
         )
+    elif about["config"].get("audit_steps"):
+        say(
+            "No fresh attacker was set on it: nobody played f_B, and the data tells neither who people are nor what they "
+            "look like. What it hides is not known."
+        )
     blind = result.get("guessing", {}).get("L_T")
     if blind and watched["L_T"] > UNREAD * blind:
         say(

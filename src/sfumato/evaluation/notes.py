@@ -66,6 +66,17 @@ def effort_notes(lines: Sequence[Line], epochs: int) -> list[str]:
     return notes
 
 
+def seeds_note(seeds: int) -> str:
+    """What the intervals of differences do not hold.
+
+    >>> seeds_note(3)
+    'seeds are averaged: other 3 may order them otherwise, which these intervals leave out'
+    """
+    if seeds == 1:
+        return "each network was trained once: another seed may order them otherwise, which these intervals leave out"
+    return f"seeds are averaged: other {seeds} may order them otherwise, which these intervals leave out"
+
+
 def persons_note(lines: Sequence[Line]) -> str:
     """What follows "intervals are over clips" where some are over persons too; "" if none is.
 

@@ -35,7 +35,7 @@ from sfumato.evaluation.effort import attacks_of
 from sfumato.evaluation.exam import Answers, Exam, Examinee, Memory, Source, asked, questions, sit
 from sfumato.evaluation.material import Material, anonymize_clips
 from sfumato.evaluation.metrics import leakage_removed, nhv, utility_kept
-from sfumato.evaluation.notes import effort_notes, measured_notes, persons_note
+from sfumato.evaluation.notes import effort_notes, measured_notes, persons_note, seeds_note
 from sfumato.evaluation.provenance import commit, judging_digest, versions
 from sfumato.evaluation.result import Line, Result, Strongest
 from sfumato.evaluation.scoring import (
@@ -370,10 +370,8 @@ class KnownProtocol:
         pairs = differences(evidence)
         result = self._result(lines, told_where=any(a.needs_people for a in anonymizers))
         told = difference_notes(pairs, lines[1:])
-        if told and self.config.seeds == 1:
-            told.append(
-                "each network was trained once: another seed may order them otherwise, which these intervals leave out"
-            )
+        if told:
+            told.append(seeds_note(self.config.seeds))
         result.notes += [*told, *tradeoff_notes(lines[1:])]
         result.differences, result.pareto = pairs, front(lines[1:])
         return result
