@@ -183,6 +183,11 @@ def test_rows_that_are_there_are_not_done_again(
     assert (
         again["train_seconds"] == rows[0]["train_seconds"] == f"{took:.4g}"
     )  # of the training, not of finding it done
+    told = json.loads(record.read_text())
+    del told["train_seconds"]  # as a run leaves it that was stopped and taken up
+    record.write_text(json.dumps(told))
+    (taken_up,) = run_jobs(plan, [(trials[0], 0, [None])])
+    assert taken_up["train_seconds"] == taken_up["speedup"] == "nan" and taken_up["action"] == again["action"]
 
 
 def test_features_of_other_weights_are_other_rows(plan: LatentPlan, tmp_path: Path) -> None:

@@ -163,7 +163,7 @@ class LatentBench:
         adapter, _ = load_latent(run.anonymizer)
         with _one_thread():
             found = self.judge(adapter, trial.judged_by, seed)
-        seconds = float(run.about()["train_seconds"])
+        seconds = float(run.about().get("train_seconds", "nan"))  # nan: it was stopped in between
         row = {
             **about(self.plan, trial, seed, None), **found, **self._moved(adapter), **self._speed(run, seconds),
             "parameters": sum(p.numel() for p in adapter.parameters()), "run": run.path.name, "judge_models": MODELS,
@@ -185,9 +185,10 @@ class LatentBench:
         data = f"{FEATURES}{self.plan.folder('action') if trial.share == 1 else self._fewer(trial.share, seed)}"
         run = open_run(self.plan, trial, seed, config, data)
         if not run.result.exists():
-            started = time.perf_counter()
+            begun, started = run.checkpoint.exists(), time.perf_counter()
             method.train(config, FeatureStage(data, data, run, seed, self.device, title=method.name))
-            run.pin("train_seconds", f"{time.perf_counter() - started:.3f}")
+            if not begun:  # of one that was taken up nobody knows how long the first part took
+                run.pin("train_seconds", f"{time.perf_counter() - started:.3f}")
         return run
 
     def _fewer(self, share: float, seed: int) -> Path:
