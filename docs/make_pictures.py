@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -18,9 +19,14 @@ from torch import Tensor
 from sfumato.anonymizers import load
 from sfumato.anonymizers.masked_transformer import MaskedTransformer
 from sfumato.anonymizers.tubelets import Tubelets
-from sfumato.datasets.base import Clips
+from sfumato.datasets.base import Clips, Part
 from sfumato.datasets.theatre import TheatreDataset
+from sfumato.evaluation.attacks import ATTACKS
+from sfumato.evaluation.attacks.decode import Decode
+from sfumato.evaluation.attacks.reconstruct import reconstructed
+from sfumato.evaluation.exam import Desk, Examinee, Memory, asked
 from sfumato.evaluation.material import anonymize_clips
+from sfumato.training.fit import FitConfig
 
 HERE = Path(__file__).parent
 ROWS = ("identity", "downsample:factor=8", "strong-blur-people", "blacken-people", "spact-small")
@@ -66,6 +72,27 @@ def kept_and_repainted(stage: TheatreDataset, name: str, indices: Tensor) -> Non
     save((torch.cat(rows, dim=1) * 255).round().to(torch.uint8), f"{name}.png", 2)
 
 
+def decoded(stage: TheatreDataset, name: str, indices: Tensor) -> None:
+    """Clips raw, as an attacker gets them, and as a linear map of each tubelet gives them back (evaluation/attacks/decode.py)."""
+    exam, anonymizer, device = ATTACKS.make("decode-frame"), load(name), torch.device("cpu")
+
+    @cache
+    def raw(part: Part) -> Tensor:
+        return stage.clips(asked(exam, stage, part)).pixels
+
+    @cache
+    def shown(part: Part) -> Tensor:
+        return anonymize_clips(anonymizer, Clips(raw(part), None), device)
+
+    desk = Desk(exam, Examinee("tiny-frame", FitConfig()), stage, shown, raw, 0, device, None, Memory())
+    decoder = Decode().network(desk)  # before it has learnt anything else
+    pixels = stage.clips(indices).pixels
+    hidden = anonymize_clips(anonymizer, Clips(pixels, None), device)
+    rows = zip(pixels, hidden, reconstructed(decoder, hidden, 1, device), strict=True)
+    picture = torch.cat([torch.cat(list(row[0]), dim=2) for clip in rows for row in clip], dim=1)
+    save(picture, f"{name}-decoded.png", 2)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--strips", default="", help="only this picture: test clips, raw and through anonymizers")
@@ -83,6 +110,7 @@ def main() -> None:
     small = TheatreDataset("small")
     for weights in ("stprivacy-small", "laf-small"):
         kept_and_repainted(small, weights, small.split("test", "person")[[30, 200]])
+    decoded(small, "stprivacy-small", small.split("test", "person")[[30, 200]])
 
 
 if __name__ == "__main__":

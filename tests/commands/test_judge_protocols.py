@@ -28,7 +28,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, minute_theatre: None) -> None:
 
 
 BOTH = "theatre:small + theatre:small-novel"
-ATTRIBUTES = ["frame", "video", "video-placed"]
+ATTRIBUTES = ["frame", "video", "video-placed", "decode-frame"]
 CASES = [
     ("cross-dataset", BOTH, ATTRIBUTES),
     ("novel", "theatre:small", ATTRIBUTES),

@@ -17,8 +17,6 @@ from sfumato.evaluation.dropped import (
     TubeletReader,
     _judge,
     _Swaps,
-    axes_of,
-    cut,
     dropped_colour,
     dropped_places,
     explained,
@@ -105,24 +103,9 @@ def test_the_colour_of_the_dropped_in_a_step_and_in_its_quarters() -> None:
     assert counted.tolist() == [[[[[True, False], [False, True]]]]]
 
 
-def test_axes_leave_out_what_does_not_vary_and_bring_the_rest_to_one_size() -> None:
-    generator = torch.Generator().manual_seed(0)
-    values = torch.randn(500, 3, generator=generator) * torch.tensor([5.0, 0.1, 1e-4]) + 7
-    along = (values - values.mean(0)) @ axes_of(values, 1e-4)
-    torch.testing.assert_close(along.T @ along / 500, torch.eye(2), atol=1e-3, rtol=0)
-    assert axes_of(torch.ones(4, 3), 1e-4).isfinite().all()
-
-
 def test_the_share_explained() -> None:
     assert explained(np.array([1.0, 2.0]), np.array([4.0, 2.0])) == 0.5
     assert explained(np.array([3.0]), np.array([2.0])) == -0.5
-
-
-def test_tubelets_are_cut_in_the_order_of_time_rows_and_columns_with_black_at_the_ends() -> None:
-    video = torch.zeros(1, 3, 3, 4, 6)
-    video[0, 2, :, 3, 4] = 1  # step 1, row 0, column 1 of tubelets of 2×4×4: the fourth
-    assert cut(video, TUBELET).shape == (1, 4, 96)
-    assert cut(video, TUBELET).sum(2).tolist() == [[0, 0, 0, 3]]
 
 
 def test_the_reader_looks_at_what_is_to_be_seen_and_begins_with_the_mean() -> None:

@@ -14,7 +14,7 @@ from sfumato.evaluation.protocols.known import JudgeConfig
 
 def test_it_is_about_the_five_looks_of_the_paper() -> None:
     assert FapderProtocol.private == ("young", "pointy_nose", "male", "rosy_cheeks", "brown_hair")
-    assert FapderProtocol.attacks == ("frame", "video", "video-placed")
+    assert FapderProtocol.attacks == ("frame", "video", "video-placed", "decode-frame")
 
 
 def test_data_without_such_labels_is_refused_with_those_it_has(minute: TheatreDataset, tmp_path: Path) -> None:

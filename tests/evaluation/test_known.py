@@ -20,6 +20,7 @@ from sfumato.errors import SfumatoError
 from sfumato.evaluation import scoring
 from sfumato.evaluation.admission import check_enough
 from sfumato.evaluation.attacks import ATTACKS
+from sfumato.evaluation.attacks.variants import EVERYDAY
 from sfumato.evaluation.exam import Answers, Exam, Memory, questions, truth
 from sfumato.evaluation.metrics import MIN_GROUPS
 from sfumato.evaluation.protocols import known
@@ -202,14 +203,16 @@ def test_attacks_without_labels_are_left_out_and_said_so(minute: TheatreDataset)
     config = JudgeConfig(models="tiny")
     exams, notes = possible_exams(minute, config)
     assert [e.name for e in exams] == [
-        "action", "frame", "video", "video-placed", "identity", "identity-frames", "identity-placed",
+        "action", "frame", "video", "video-placed", "decode-frame", "identity", "identity-frames", "identity-placed",
+        "decode-identity-frames",
     ]  # fmt: skip
     assert notes == []
     minute.persons = ()
     exams, notes = possible_exams(minute, config)
-    assert [e.name for e in exams] == ["action", "frame", "video", "video-placed"]
+    assert [e.name for e in exams] == ["action", "frame", "video", "video-placed", "decode-frame"]
     assert [note.split(":")[0] for note in notes] == [
         "attack 'identity' left out", "attack 'identity-frames' left out", "attack 'identity-placed' left out",
+        "attack 'decode-identity-frames' left out",
     ]  # fmt: skip
 
 
@@ -273,7 +276,7 @@ def test_people_are_found_again_from_end_to_end(
 def test_a_name_may_stand_for_a_family(minute: TheatreDataset) -> None:
     config = replace(TINY, attacks=("frame", "transfer", "transfer-frame"))
     names = [exam.name for exam in possible_exams(minute, config)[0]]
-    assert names == ["action", "frame", *(f"transfer-{name}" for name in known.EVERY_ATTACK)]
+    assert names == ["action", "frame", *(f"transfer-{exam.name}" for exam in EVERYDAY)]
 
 
 def test_how_an_attack_is_gone_about_is_part_of_what_is_kept(minute: TheatreDataset, tmp_path: Path) -> None:

@@ -63,7 +63,8 @@ def test_it_asks_exactly_about_scene_and_object(
     own = minute.attributes
     result = ospar(minute, tmp_path).judge([], RAW)
     # Two actions; eight scenes and six objects. Nobody asks who it is.
-    assert sat == [("action", (2,)), ("frame", (8, 6)), ("video", (8, 6)), ("video-placed", (8, 6))]
+    attackers = ("frame", "video", "video-placed", "decode-frame")
+    assert sat == [("action", (2,)), *((name, (8, 6)) for name in attackers)]
     assert (result.protocol, result.data) == ("ospar", "theatre:small")
     (line,) = result.lines
     for attack in line.attacks:

@@ -11,7 +11,19 @@ import pytest
 
 from sfumato.claims.bench import Plan, Trial, about
 from sfumato.claims.rows import Row
-from sfumato.report.leaderboard import COMMAND, HEADINGS, as_json, as_markdown, boards, possible, references, write_html
+from sfumato.report.leaderboard import (
+    ATTACKS,
+    COMMAND,
+    HEADINGS,
+    as_json,
+    as_markdown,
+    boards,
+    notes,
+    possible,
+    references,
+    warnings,
+    write_html,
+)
 
 MOSAIC = Trial("mosaic", "spact", config={"cell": 4})
 BLUR = Trial("blur", anonymizer="blur", strengths=(2.0,))
@@ -29,6 +41,7 @@ def row(trial: Trial, seed: int = 0, strength: float | None = None, data: str = 
         "attributes_residual": "", "attributes_attackers": "", "residual": 0.5, "residual_low": 0.44,
         "residual_high": 0.59, "verdict": "measured", "parameters": 1100000, "judge_models": "standard",
         "hardware": "a GPU", "commit": "abc", "fps_gpu": "", "fps_cpu": 1234.5, "fps_cpu_on": "a laptop",
+        "attackers": "+".join(ATTACKS),
     }  # fmt: skip
     return {key: str(value) for key, value in {**about(plan, trial, seed, strength), **figures, **other}.items()}
 
@@ -111,9 +124,27 @@ def test_the_page_word_for_word() -> None:
         "| mosaic | 80.0 [70.0–90.0] | 50.0 [45.0–57.0] | – | 50.0 [44.0–59.0] | identity-frames | 0.44 | 1,234 | 91,234 "
         "| 1.10 M | 1 |",
     ]  # fmt: skip
-    assert "Judged on a GPU by standard models, 20 epochs each; seeds 0, 1, 2; commit abc." in table
+    judged = f"Judged on a GPU by standard models, 20 epochs each; seeds 0, 1, 2; commit abc. Attackers: {', '.join(ATTACKS)}."
+    assert judged in table
     assert any("16×112×112" in line and line.endswith("on a laptop and a GPU.") for line in table)
     assert "Not measured yet: blur at 2, black." in table
+
+
+def test_attackers_whom_a_line_has_not_met_are_named() -> None:
+    def told(*attackers: str) -> list[str]:
+        rows = [row(trial, attackers=met) for trial, met in zip((BLUR, MOSAIC), attackers, strict=True)]
+        (board,) = boards(rows, TRIALS, 20)
+        page = as_markdown([board])
+        assert all(page.index(warning) < page.index("| raw video |") for warning in warnings(board))
+        return [note for note in (*notes(board), *warnings(board)) if "ttackers: " in note or "On the list now" in note]
+
+    everybody = "+".join(ATTACKS)
+    assert len(told(everybody, everybody)) == 1
+    judged, unmet = told(everybody, everybody.removesuffix(f"+{ATTACKS[-1]}"))
+    assert judged.endswith(f"Attackers: {', '.join(ATTACKS[:-1])}.") and unmet.startswith(
+        f"On the list now, but not met by all lines: {ATTACKS[-1]}."
+    )
+    assert told("", everybody)[0].endswith("Attackers: not told.")  # rows from before it was told
 
 
 def test_raw_video_is_the_mean_of_what_stood_beside_the_entries() -> None:

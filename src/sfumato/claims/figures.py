@@ -21,6 +21,7 @@ def figures(line: Line) -> Row:
     """
     found: Row = {"action": line.utility.value, "action_low": line.utility.low, "action_high": line.utility.high}
     found |= {"action_raw": line.utility.raw, "action_chance": line.utility.chance}
+    found["attackers"] = "+".join(attack.attacker for attack in line.attacks)
     for target in ("identity", "attributes"):
         best = next((s for s in line.strongest if s.target == target), None)
         score, leak = (best.score, best.leakage) if best else (None, None)

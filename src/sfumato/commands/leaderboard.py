@@ -27,10 +27,10 @@ from sfumato.datasets import Clips, VideoDataset, open_dataset, reads_files
 from sfumato.datasets.base import Part, SplitBy
 from sfumato.datasets.files import FileDataset
 from sfumato.errors import SfumatoError
-from sfumato.evaluation.effort import QUICK_ATTACKS
 from sfumato.evaluation.material import anonymize_clips
 from sfumato.recognizers.vlm import load_vlm
 from sfumato.report.leaderboard import (
+    ATTACKS,
     CLIP,
     HEADINGS,
     Board,
@@ -42,6 +42,7 @@ from sfumato.report.leaderboard import (
     notes,
     possible,
     references,
+    warnings,
     write_html,
 )
 from sfumato.training.device import hardware, pick_device, seeded
@@ -54,8 +55,6 @@ DATA = "theatre:small"  # theatre has five times the clips, with six times the p
 EPOCHS = 20
 PARTS: tuple[Part, ...] = ("train", "val", "test")
 SPLITS: tuple[SplitBy, ...] = ("person", "clip")
-# Those that are the strongest most often, at full length, and who undoes what it can first: it reads most of what repaints.
-ATTACKS: tuple[str, ...] = (*QUICK_ATTACKS, "reconstruct-frame")
 WARM_UP, LEAST, MOST, SECONDS = (
     3,
     5,
@@ -257,7 +256,7 @@ def render(board: Board) -> Table:
     narrow = [n for n, heading in enumerate(HEADINGS) if heading not in ("strongest attacker", "parameters", "seeds")]
     table = Table(
         box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), title=f"{board.data}, {board.models} judge",
-        caption="\n".join(notes(board)), caption_justify="left",
+        caption="\n".join([*warnings(board), *notes(board)]), caption_justify="left",
     )  # fmt: skip
     for n in narrow:
         table.add_column(HEADINGS[n], justify="left" if n == 0 else "right", overflow="fold")

@@ -21,15 +21,13 @@ from sfumato.anonymizers.base import Anonymizer
 from sfumato.anonymizers.tubelets import Decision, Tubelets
 from sfumato.errors import SfumatoError
 from sfumato.evaluation.metrics import MIN_GROUPS, bootstrap
+from sfumato.evaluation.whitening import ROUNDING, Size, axes_of, cut
 from sfumato.recognizers.layers import TransformerLayer, initialise_transformer
-from sfumato.recognizers.vit import tubelets
 from sfumato.training.device import keep_freed_memory, seeded
 from sfumato.training.optimisation import adam
 
 RATE, WEIGHT_DECAY, WIDTH = 1e-3, 0.02, 192
-ROUNDING = 1 / 12 / 255**2  # the variance that 8 bits add to a value
 TOKENS = 20_000  # kept tubelets, from which the attacker learns along which axes they vary
-Size = tuple[int, int, int]
 Pairs = list[tuple[Tensor, Tensor]]  # batches of clips (B,), and of those that are put into them (B,)
 
 
@@ -218,32 +216,6 @@ class _Swaps:
             if sum(map(len, found)) >= TOKENS:
                 break
         return torch.cat(found)
-
-
-def cut(video: Tensor, tubelet: Size) -> Tensor:
-    """(B, T, 3, H, W) to tubelets (B, L·rows·columns, values), filled up with black.
-
-    >>> cut(torch.rand(1, 8, 3, 64, 64), (2, 16, 16)).shape
-    torch.Size([1, 64, 1536])
-    """
-    clips = video.transpose(1, 2)
-    missing = [-side % step for side, step in zip(clips.shape[2:], tubelet, strict=True)]
-    return tubelets(F.pad(clips, (0, missing[2], 0, missing[1], 0, missing[0])), tubelet)
-
-
-def axes_of(values: Tensor, floor: float) -> Tensor:
-    """The directions in which (n, W) vary by more than `floor`, at least one, each over its deviation: (W, K).
-
-    >>> axes_of(torch.tensor([[0.0, 1.0], [4.0, 1.0]]), 0.1).abs()
-    tensor([[0.5000],
-            [0.0000]])
-    """
-    centred = values - values.mean(0)
-    # In half as many digits small variances would drown in the errors of large ones.
-    variances, directions = torch.linalg.eigh((centred.T @ centred).double() / len(values))
-    above = variances > floor
-    above[-1] = True  # the largest
-    return (directions[:, above] / variances[above].clamp(min=floor).sqrt()).to(values.dtype)
 
 
 class TubeletReader(nn.Module):

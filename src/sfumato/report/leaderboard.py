@@ -16,6 +16,7 @@ from sfumato.claims.rows import Row
 from sfumato.claims.verdict import Evidence, Interval, interval_of
 from sfumato.datasets import reads_files
 from sfumato.errors import counted
+from sfumato.evaluation.effort import QUICK_ATTACKS
 from sfumato.evaluation.metrics import leakage_removed, nhv, pareto_front, utility_kept
 from sfumato.evaluation.result import Leakage, Score
 from sfumato.report import table
@@ -24,6 +25,8 @@ from sfumato.report.plots import Point
 from sfumato.report.zoomable import zoomable_svg
 
 COMMAND = "sfumato benchmark --suite full --seeds 3 --lanes 4 --device cuda"
+# Those that are the strongest most often, at full length, and who undoes first what was repainted, and who decodes it.
+ATTACKS = (*QUICK_ATTACKS, "reconstruct-frame", "decode-frame", "decode-identity-frames")
 TARGETS = ("identity", "attributes")
 CLIP = (16, 112, 112)  # frames, height, width: what speed is measured with
 HEADINGS = (
@@ -75,6 +78,7 @@ class Board:
     speeds: tuple[str, ...]  # what frames per second were measured on
     seeds: tuple[int, ...]
     commits: tuple[str, ...]
+    attackers: tuple[str, ...]  # those that all of its lines have met
     waiting: tuple[str, ...]  # trials of the file that are not there yet
 
 
@@ -117,6 +121,7 @@ def _board(data: str, models: str, epochs: int, group: dict[str, list[Row]], tri
         data, models, epochs, tuple(sorted(entries, key=lambda e: -e.nhv if math.isfinite(e.nhv) else math.inf)),
         hardware=_distinct(rows, "hardware"), speeds=_distinct(rows, "fps_cpu_on", "fps_gpu_on"),
         seeds=tuple(sorted({seed for row in rows for seed in _seeds(row)})), commits=_distinct(rows, "commit"),
+        attackers=_in_all(rows),
         waiting=tuple(name for name in wanted if name not in group),
     )  # fmt: skip
 
@@ -128,6 +133,12 @@ def _seeds(row: Row) -> Iterable[int]:
 
 def _distinct(rows: Sequence[Row], *columns: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(row[name] for name in columns for row in rows if row.get(name)))
+
+
+def _in_all(rows: Sequence[Row]) -> tuple[str, ...]:
+    """The attackers that every row has met, in the order of the first."""
+    met = [row.get("attackers", "").split("+") for row in rows]
+    return tuple(name for name in met[0] if name and all(name in others for others in met))
 
 
 def _entry(name: str, rows: Sequence[Row]) -> Entry:
@@ -221,12 +232,26 @@ def _speed(fps: float) -> str:
     return f"{fps:,.0f}" if math.isfinite(fps) else ""
 
 
+def warnings(board: Board) -> list[str]:
+    """What must be read before the table: attackers that not all of its lines have met.
+
+    >>> warnings(boards(rows, trials, 20)[0])
+    []
+    """
+    unmet = [name for name in ATTACKS if name not in board.attackers]
+    told = (
+        f"On the list now, but not met by all lines: {', '.join(unmet)}. What repaints pictures may leak more than is said here "
+        "(see methods/stprivacy/README.md); the same command judges again."
+    )
+    return [told] if unmet else []
+
+
 def notes(board: Board) -> list[str]:
     """Where the numbers of a board come from, and what is not in it."""
     seeds = ", ".join(map(str, board.seeds))
     found = [
         f"Judged on {' and '.join(board.hardware)} by {board.models} models, {counted(board.epochs, 'epoch')} each; "
-        f"seeds {seeds}; commit {', '.join(board.commits)}.",
+        f"seeds {seeds}; commit {', '.join(board.commits)}. Attackers: {', '.join(board.attackers) or 'not told'}.",
     ]
     if board.speeds:
         clip = "×".join(map(str, CLIP))
@@ -244,7 +269,8 @@ INTRODUCTION = (
     "Every anonymizer before the same judge: from anonymized video fresh recognizers learn the action, and fresh attackers "
     "who it is and what they look like. In percent, with 95% intervals over test clips and, where there are several, seeds. "
     "Residual leakage is the share of the way from chance to raw video that the strongest attacker still goes, on the worse of "
-    "both targets. NHV, which the table is sorted by, is utility kept times leakage removed."
+    "both targets. NHV, which the table is sorted by, is utility kept times leakage removed (its reference point: nothing kept, "
+    "nothing removed)."
 )
 MADE_BY = (
     "Made by `sfumato benchmark --suite full` from `benchmarks/results/leaderboard.csv`; what is trained and judged is in "
@@ -260,6 +286,7 @@ def as_markdown(found: Sequence[Board]) -> str:
     for board in found:
         rows = [*references(board), *map(cells, board.entries)]
         lines += [f"## {board.data}, {board.models} judge", ""]
+        lines += [line for warning in warnings(board) for line in (f"**{warning}**", "")]
         lines += [_markdown(HEADINGS), "|" + "---|" * len(HEADINGS), *map(_markdown, rows), ""]
         lines += [line for note in notes(board) for line in (note, "")]
     return "\n".join(lines)
@@ -282,7 +309,13 @@ def write_html(found: Sequence[Board], path: Path) -> None:
     from markupsafe import Markup
 
     shown = [
-        {"board": b, "rows": [*references(b), *map(cells, b.entries)], "notes": notes(b), "svg": Markup(_plot(b))}
+        {
+            "board": b,
+            "rows": [*references(b), *map(cells, b.entries)],
+            "warnings": warnings(b),
+            "notes": notes(b),
+            "svg": Markup(_plot(b)),
+        }
         for b in found
     ]
     about = {"headings": HEADINGS, "introduction": INTRODUCTION, "command": COMMAND}

@@ -16,7 +16,7 @@ from sfumato.datasets.sample import AttributeSpec, Sample
 from sfumato.evaluation import scoring
 from sfumato.evaluation.attacks import ATTACKS
 from sfumato.evaluation.attacks.architectures import STAND_IN
-from sfumato.evaluation.attacks.reconstruct import Reconstruct
+from sfumato.evaluation.attacks.reconstruct import Undoing
 from sfumato.evaluation.exam import Answers, Exam, Examinee, Memory, asked, questions, sit
 from sfumato.evaluation.material import anonymize_clips
 from sfumato.evaluation.result import AttackResult
@@ -136,8 +136,8 @@ class Lab:
 
     def attack(self, name: str, anonymizer: Anonymizer) -> AttackResult:
         exam = ATTACKS.make(name)
-        if isinstance(exam.approach, Reconstruct):
-            exam = replace(exam, approach=Reconstruct(width=8))  # pictures this small need no more
+        if isinstance(exam.approach, Undoing):
+            exam = replace(exam, approach=replace(exam.approach, width=8))  # pictures this small need no more
         for hidden in (NOTHING_HIDDEN, anonymizer):
             if (name, hidden) not in self.kept:
                 self.kept[name, hidden] = self.answers(exam, hidden)

@@ -8,7 +8,7 @@ import torch
 
 from sfumato.evaluation.attacks import ATTACKS
 from sfumato.evaluation.attacks.ensemble import ENSEMBLE, average
-from sfumato.evaluation.attacks.reconstruct import Reconstruct
+from sfumato.evaluation.attacks.reconstruct import Undoing
 from sfumato.evaluation.effort import EFFORTS, attacks_of
 from sfumato.evaluation.exam import questions
 from sfumato.evaluation.result import Leakage
@@ -34,7 +34,7 @@ def leakage(effort: str, labs: dict[str, Lab], anonymizer: Told) -> Leakage:
     exams = [ATTACKS.make(name) for name in attacks_of(effort, USUAL)]
     rulers = []
     for exam in exams:
-        if exam.target == "identity" and not exam.recognizer and not isinstance(exam.approach, Reconstruct):
+        if exam.target == "identity" and not exam.recognizer and not isinstance(exam.approach, Undoing):
             lab.attack(exam.name, anonymizer)
             kept = [[lab.kept[exam.name, hidden]] for hidden in (anonymizer, NOTHING_HIDDEN)]
             rulers.append(Ruler(Sitting(exam, "net", *kept), questions(exam, lab.dataset)))

@@ -3,6 +3,7 @@ ever weakened."""
 
 from sfumato.evaluation.attacks.aggregate import AGGREGATE
 from sfumato.evaluation.attacks.architectures import ARCHITECTURES
+from sfumato.evaluation.attacks.decode import DECODE
 from sfumato.evaluation.attacks.ensemble import ENSEMBLE
 from sfumato.evaluation.attacks.face import FACE, FACE_PHOTOS, by_weights
 from sfumato.evaluation.attacks.gait import GAIT
@@ -16,7 +17,7 @@ from sfumato.registry import Registry, unknown_name
 
 ATTACKS: Registry[Exam] = Registry("attack")
 for _attack in (
-    *EVERYDAY, *TRANSFER, *PRETRAINED, *RECONSTRUCT, REID, REID_FRAMES, FACE, FACE_PHOTOS, *AGGREGATE, *GAIT,
+    *EVERYDAY, *TRANSFER, *PRETRAINED, *RECONSTRUCT, *DECODE, REID, REID_FRAMES, FACE, FACE_PHOTOS, *AGGREGATE, *GAIT,
     *ARCHITECTURES, ENSEMBLE,
 ):  # fmt: skip
     ATTACKS.add(_attack.name, _attack.summary, lambda attack=_attack: attack)
@@ -24,7 +25,8 @@ for _attack in (
 # Several attackers under one name.
 FAMILIES: Registry[tuple[Exam, ...]] = Registry("attack")
 for _name, _family in {
-    "transfer": TRANSFER, "pretrained": PRETRAINED, "reconstruct": RECONSTRUCT, "aggregate": AGGREGATE, "gait": GAIT,
+    "transfer": TRANSFER, "pretrained": PRETRAINED, "reconstruct": RECONSTRUCT, "decode": DECODE,
+    "aggregate": AGGREGATE, "gait": GAIT,
 }.items():  # fmt: skip
     FAMILIES.add(_name, f"all {len(_family)} attackers {_name}-…", lambda family=_family: family)
 FAMILIES.add("architectures", f"{len(ARCHITECTURES)} attackers by other networks", lambda: ARCHITECTURES)

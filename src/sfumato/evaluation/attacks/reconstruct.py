@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import copy
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -18,14 +20,13 @@ from torch import Tensor, nn
 from sfumato.anonymizers.unet import UNet
 from sfumato.datasets.base import Part
 from sfumato.evaluation.attacks.variants import variants
-from sfumato.evaluation.exam import Approach, Desk, Reply
+from sfumato.evaluation.exam import Approach, Desk, Reply, asked
 from sfumato.evaluation.metrics import psnr
 from sfumato.objectives.reconstruction import l1_reconstruction
 from sfumato.objectives.ssim import ssim
 from sfumato.training.device import autocast, seeded, settle
 from sfumato.training.optimisation import adam
 
-RATE = 3e-3
 FRAMES = 2  # of a clip at a time: neighbours are alike, and a batch wants many clips
 
 
@@ -48,17 +49,32 @@ class Undo(nn.Module):
 
 
 @dataclass(frozen=True)
-class Reconstruct(Approach):
-    """Learns to undo the anonymizer, for as many epochs as the attack itself, then sees all clips undone."""
+class Undoing(Approach, ABC):
+    """Learns to undo the anonymizer, for as many epochs as the attack itself, then sees all clips undone.
 
-    width: int = 16
+    A kind of undoing says by which `network`, and what that learns from a batch (`lesson`).
+    """
+
+    width: int
+    rate: ClassVar[float]
+    parts: ClassVar[int] = 1  # into which a batch of the exam is divided for the undoing
+
+    @abstractmethod
+    def network(self, desk: Desk) -> nn.Module:
+        """Who is to undo it, before it has learnt that: (B, T, 3, H, W) to the same shape."""
+
+    @abstractmethod
+    def lesson(self, model: nn.Module, shown: Tensor, hidden: Tensor, rows: Tensor, draw: torch.Generator) -> Tensor:
+        """The loss on the pairs of these rows of twice uint8 (N, views, T, 3, H, W)."""
 
     def prepare(self, desk: Desk) -> Desk:
-        exam, settings, made = desk.exam, desk.examinee.fit, desk.memory.anonymised
-        key = self, exam.target, exam.by, settings.epochs, settings.batch, settings.weight_decay, desk.seed
+        settings, made = desk.examinee.fit, desk.memory.anonymised
+        # Exams about the same clips share it, whatever they ask.
+        clips = (tuple(asked(desk.exam, desk.dataset, part).tolist()) for part in ("train", "val"))
+        key = self, *clips, settings.epochs, settings.batch, settings.weight_decay, desk.seed
         if key not in made:
             made[key] = self._learn_to_undo(desk)
-        undo: Undo = made[key]
+        undo: nn.Module = made[key]
         kept: dict[Part, Tensor] = {}
 
         def undone(part: Part) -> Tensor:
@@ -68,23 +84,22 @@ class Reconstruct(Approach):
 
         return replace(desk, clips=undone)
 
-    def _learn_to_undo(self, desk: Desk) -> Undo:
+    def _learn_to_undo(self, desk: Desk) -> nn.Module:
         """On pairs of the training part; the epoch whose PSNR on validation pairs is best."""
         settings, device = desk.examinee.fit, desk.device
         torch.manual_seed(desk.seed)
-        model, draw = settle(Undo(self.width), device), seeded(desk.seed, device)
+        model, draw = settle(self.network(desk), device), seeded(desk.seed, device)
         shown, hidden = desk.clips("train"), desk.raw("train")
-        steps = max(1, len(shown) // settings.batch)
-        optimizer = adam(model, RATE, settings.weight_decay, device)
-        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, RATE, total_steps=steps * settings.epochs)
+        batch = max(1, settings.batch // self.parts)
+        steps = max(1, len(shown) // batch)
+        optimizer = adam(model, self.rate, settings.weight_decay, device)
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, self.rate, total_steps=steps * settings.epochs)
         best, best_state = -math.inf, model.state_dict()
         for epoch in range(settings.epochs):
             model.train()
             order = torch.randperm(len(shown), generator=draw, device=device)
-            for rows in order.split(settings.batch)[:steps]:
-                given, wanted = _draw_pairs(shown, hidden, rows, draw)
-                with autocast(device):
-                    loss = l1_reconstruction(wanted, model(given))
+            for rows in order.split(batch)[:steps]:
+                loss = self.lesson(model, shown, hidden, rows, draw)
                 optimizer.zero_grad(set_to_none=True)
                 loss.backward()
                 optimizer.step()
@@ -97,6 +112,22 @@ class Reconstruct(Approach):
                 desk.report(epoch + 1, settings.epochs, now)
         model.load_state_dict(best_state)
         return model.eval()
+
+
+@dataclass(frozen=True)
+class Reconstruct(Undoing):
+    """Undoes frame by frame, by a U-Net, and measures how close it comes."""
+
+    width: int = 16
+    rate: ClassVar[float] = 3e-3
+
+    def network(self, desk: Desk) -> nn.Module:
+        return Undo(self.width)
+
+    def lesson(self, model: nn.Module, shown: Tensor, hidden: Tensor, rows: Tensor, draw: torch.Generator) -> Tensor:
+        given, wanted = _draw_pairs(shown, hidden, rows, draw)
+        with autocast(rows.device):
+            return l1_reconstruction(wanted, model(given))
 
     def answer(self, desk: Desk, model: nn.Module, part: Part) -> Reply:
         reply = super().answer(desk, model, part)

@@ -54,14 +54,21 @@ class Scale:
 
 
 # A CPU takes minutes. Of the attackers on one question each is the stronger one somewhere: single frames give a blurred
-# person away, and where things are a coarse picture.
+# person away, where things are a coarse picture, and what is faint one that was repainted.
 SCALES = {
     "cpu": Scale(
-        "tiny", 8, 160, 240, 60, 2, ("frame", "video-placed", "identity-frames", "identity-placed", "reid-frames")
+        "tiny", 8, 160, 240, 60, 2,
+        (
+            "frame", "video-placed", "decode-frame", "identity-frames", "identity-placed", "decode-identity-frames",
+            "reid-frames",
+        ),
     ),
     "cuda": Scale(
         "standard", 16, 800, 1500, 300, 3,
-        ("frame", "video", "video-placed", "identity", "identity-frames", "identity-placed", "reid", "reid-frames"),
+        (
+            "frame", "video", "video-placed", "decode-frame", "identity", "identity-frames", "identity-placed",
+            "decode-identity-frames", "reid", "reid-frames",
+        ),
     ),
 }  # fmt: skip
 

@@ -57,8 +57,9 @@ from sfumato.video.sampling import crop_boxes
 
 UTILITY = Exam("action", "what is done, by people never seen in training", "action", "video", "person")
 RAW = "identity"
-ATTRIBUTE_ATTACKS = ("frame", "video", "video-placed")
-EVERY_ATTACK = (*ATTRIBUTE_ATTACKS, "identity", "identity-frames", "identity-placed")
+# The decoding ones read what all others look past because it is faint.
+ATTRIBUTE_ATTACKS = ("frame", "video", "video-placed", "decode-frame")
+EVERY_ATTACK = (*ATTRIBUTE_ATTACKS, "identity", "identity-frames", "identity-placed", "decode-identity-frames")
 
 
 @dataclass(frozen=True)
