@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 
 import numpy as np
 import pytest
@@ -77,28 +77,38 @@ def test_answers_under_the_name_of_others_are_noticed(minute: TheatreDataset, tm
     assert sat == ["identity"] and again.lines[1].attacks == first.lines[1].attacks
 
 
-def test_two_judgements_at_once_share_the_exams(
-    minute: TheatreDataset, tmp_path: Path, sat: list[str], monkeypatch: pytest.MonkeyPatch
+def test_an_exam_that_another_sits_is_waited_for_and_not_sat_again(
+    minute: TheatreDataset, tmp_path: Path, sat: list[str]
 ) -> None:
-    """While one sits an exam another one, in the same folder, sits the others of that video, and waits for this one."""
-    alone, both = judged(minute, tmp_path / "alone"), tmp_path / "both"
+    """Whoever else judges in the same folder sits `frame`, and is done only when all other exams have been sat."""
+    judge, alone = (
+        KnownProtocol(minute, TINY, device=torch.device("cpu"), folder=tmp_path / name) for name in ("both", "alone")
+    )
+    blurred = load("blur")
+    expected = alone.examine(blurred)
     sat.clear()
-    really, found = known.sit, []
-    other = Thread(target=lambda: found.append(judged(minute, both)))
+    frame = judge._key(next(exam for exam in judge.exams if exam.name == "frame"), blurred, 0)
+    begun = Event()
 
-    def sit(exam, *arguments, **options):  # type: ignore[no-untyped-def]
-        if other.ident is None:
-            other.start()
-            while other.is_alive() and len(sat) < 2:
+    def sit_frame() -> None:
+        with turn(frame):
+            begun.set()
+            patience = time.monotonic() + 60
+            while sat != ["action", "identity"] and time.monotonic() < patience:
                 time.sleep(0.01)
-        return really(exam, *arguments, **options)
+            expected["frame"][0].save(frame)
 
-    monkeypatch.setattr(known, "sit", sit)
-    mine = judged(minute, both)
-    other.join()
-    assert plain(mine) == plain(found[0]) == plain(alone)
-    assert sat[:3] == ["frame", "identity", "action"] and sorted(sat[3:]) == ["action", "frame", "identity"]
-    assert len([*both.iterdir()]) == 6  # and nothing half-written
+    other = Thread(target=sit_frame, daemon=True)
+    other.start()
+    assert begun.wait(60)
+    found = judge.examine(blurred)
+    other.join(60)
+    assert sat == ["action", "identity"] and found.keys() == expected.keys()
+    for name, (answers,) in found.items():
+        assert (answers.test == expected[name][0].test).all() and (
+            answers.validation == expected[name][0].validation
+        ).all()
+    assert len([*(tmp_path / "both").iterdir()]) == 3  # and nothing half-written
 
 
 def test_an_exam_that_another_process_sits_comes_last_or_is_left_out(

@@ -204,9 +204,9 @@ class Counted:
 
 
 def play(folder: Path) -> None:
-    """Phases that would take hours and are saved once in a day."""
+    """A phase of minutes, which is not saved before its end."""
     counted, run = Counted(), RunFolder(folder / "run")
-    phase = Phase("long", 10**6, counted.step, counted.watch)
+    phase = Phase("long", 10**4, counted.step, counted.watch)
     try:
         Player([phase], counted, run, torch.device("cpu"), timing=Timing(10**6, 10**6, 10**6)).play()
     except KeyboardInterrupt:
