@@ -1,4 +1,4 @@
-"""Attackers by other networks, against anonymizers of which the right answer is known; all but one of them by night."""
+"""Attackers by other networks, against anonymizers of which the right answer is known; by night, but one in test_planted.py."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ from .conftest import ALL_HIDDEN, NOTHING_HIDDEN, Lab, Parade, Told, grey
 # Of the four people two are shown bright: who sees it is right once in two instead of once in four.
 BRIGHT = Told(lambda video, person, coin: grey(video) + 0.5 * (person % 2).view(-1, 1, 1, 1, 1).float())
 WHO = [exam.name for exam in ARCHITECTURES if exam.target == "identity"]
-ONE_IN_THE_DAY = "identity-vit-s"
 
 
-@pytest.mark.parametrize(
-    "name", [name if name == ONE_IN_THE_DAY else pytest.param(name, marks=pytest.mark.nightly) for name in WHO]
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", WHO)
 def test_everything_nothing_and_one_bit_are_found_by_every_network(name: str) -> None:
     lab = Lab(Parade(), epochs=20)
     raw = lab.attack(name, NOTHING_HIDDEN)
