@@ -19,7 +19,7 @@ from .conftest import CPU, FRAMES, NOTHING_HIDDEN, SIDE, Lab, Parade, Told
 
 NAME = "decode-identity-placed"
 CLIP, TUBELET = (FRAMES, SIDE, SIDE), (2, 8, 8)
-FAINT = 4 / 255
+FAINT = 2 / 255
 
 
 def in_last_bits(video: Tensor, person: Tensor, coin: Tensor) -> Tensor:
