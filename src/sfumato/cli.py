@@ -259,7 +259,7 @@ def claims(
     seeds: Annotated[int, typer.Option(min=1, help="with --run: trainings of every trial; one decides nothing")] = 3,
     lanes: Annotated[int, typer.Option(min=1, help="with --run: processes side by side on the one device")] = 1,
     keep_older: Annotated[
-        bool, typer.Option("--keep-older", help="with --run: do not run again what older code has measured")
+        bool, typer.Option("--keep-older", help="with --run: only what is missing or has not met all attackers yet")
     ] = False,
     json_file: JsonOption = None,
     page: Annotated[Path | None, typer.Option("--page", help="also write the ledger as Markdown to this file")] = None,

@@ -9,7 +9,7 @@ import pytest
 
 from sfumato.claims.bench import read_trials
 from sfumato.claims.dropped_bench import DROPPED
-from sfumato.claims.ledger import MEASURES, Comparison, load_ledger
+from sfumato.claims.ledger import ATTACKED, MEASURES, RAW, Comparison, load_ledger
 from sfumato.claims.results import check_trials
 from sfumato.errors import SfumatoError
 from sfumato.evaluation.protocols import PROTOCOLS
@@ -36,6 +36,34 @@ def test_tables_name_protocols_that_there_are() -> None:
     named = {name: table.protocol for name, table in load_ledger().tables.items() if table.protocol}
     assert named == {"architectures": "transfer-architectures", "ospar": "ospar", "dropped": DROPPED}
     assert all(protocol in PROTOCOLS or protocol == DROPPED for protocol in named.values())
+
+
+def test_rows_that_tell_no_attackers_have_met_all_but_those_who_decode() -> None:
+    tables = load_ledger().tables
+    assert {name for name, table in tables.items() if table.earlier} == {"tubelets", "ospar", "zero-shot"}
+    for name, table in tables.items():
+        earlier = tuple(attack for attack in table.attacks if not attack.startswith("decode-"))
+        assert (table.earlier or table.attacks) == earlier, name
+
+
+def test_against_a_trial_that_has_met_fewer_attackers_nothing_is_refuted() -> None:
+    ledger, met = load_ledger(), {}
+    for table in ledger.tables.values():
+        met |= {trial.name: set(table.attacks) for trial in read_trials(ROOT / table.trials)}
+    unequal = [
+        each
+        for claim in ledger.claims
+        for each in claim.comparisons
+        if each.measure in ATTACKED and each.against not in ("", RAW) and met[each.of] != met[each.against]
+    ]
+    assert len(unequal) == 4  # V1's and V2's
+    assert all(each.one_sided and met[each.of] > met[each.against] for each in unequal)
+
+
+def test_who_sees_whole_clips_may_look_at_their_frames_too() -> None:
+    """Else an anonymizer that a decoder of frames breaks would be safe from an attacker who knows more."""
+    (claim,) = load_ledger().find(["V1"])
+    assert {each.measure for each in claim.comparisons} == {"residual", "action"}
 
 
 def test_what_shares_a_training_is_trained_alike() -> None:
@@ -105,6 +133,10 @@ def test_claims_are_found_by_id() -> None:
         ({"measure": "action", "at_least": 0.1}, "of one trial"),
         ({"measure": "action", "of": "a", "rising": ("a", "b")}, "of one trial"),
         ({"measure": "action", "rising": ("a",)}, "does not rise"),
+        ({"measure": "residual", "of": "a", "at_most": 0.0, "one_sided": True}, "one-sided"),
+        ({"measure": "residual", "of": "a", "against": "raw", "at_most": 0.0, "one_sided": True}, "one-sided"),
+        ({"measure": "residual", "of": "a", "against": "b", "at_least": 0.0, "one_sided": True}, "one-sided"),
+        ({"measure": "action", "of": "a", "against": "b", "at_most": 0.0, "one_sided": True}, "one-sided"),
     ],
 )
 def test_a_comparison_that_says_nothing_is_refused(settings: dict[str, object], message: str) -> None:

@@ -231,6 +231,75 @@ def test_what_other_code_has_measured_is_run_again_unless_it_is_to_be_kept(
     assert [row["code"] for row in read_rows(place / "rows.csv")[3:]] == ["other"] * 3
 
 
+def test_rows_tell_whom_they_have_met() -> None:
+    table = Table("trials.toml", "theatre:small", "rows.csv", ("frame", "video", "decode-frame"), earlier=("frame",))
+    assert results.unmet(judged(), table) == results.unmet(judged(attacks=""), table) == ("video", "decode-frame")
+    assert results.unmet(judged(attacks="frame+video"), table) == ("decode-frame",)
+    assert results.unmet(judged(attacks="decode-frame+video+frame"), table) == ()
+    assert results.unmet(judged(), replace(table, earlier=())) == ()  # nobody has joined since
+
+
+def test_raw_video_has_met_whom_its_trial_has_met() -> None:
+    found = evidence([judged(unmet=("decode-frame",)), judged(seed=1), judged("sharp")])
+    for name in ("plain", "raw beside plain"):
+        assert found[name, "action", "the same"].unmet == {"decode-frame"}
+    for name in ("sharp", "raw beside sharp"):
+        assert found[name, "action", "the same"].unmet == frozenset()
+
+
+@pytest.fixture
+def grown(ledger: Ledger) -> Ledger:
+    """The ledger since an attacker has joined its table."""
+    table = replace(ledger.tables["one"], attacks=("frame", "decode-frame"), earlier=("frame",))
+    return Ledger(ledger.claims, {"one": table})
+
+
+def test_where_some_seeds_have_met_all_attackers_the_others_do_not_count(place: Path, grown: Ledger) -> None:
+    plan = results.plan_of(grown.tables["one"], place)
+    plain, sharp = read_trials(place / "trials.toml")
+    old = [judged(residual="0.1") | about(plan, plain, seed, None) for seed in range(2)]
+    beside = judged() | about(plan, sharp, 0, 0.5)  # another trial
+    write_rows(place / "rows.csv", [*old, beside])
+    found = gather(grown, place)
+    assert found["plain", "residual", "the same"].values == (0.1, 0.1)
+    assert found["plain", "residual", "the same"].unmet == {"decode-frame"}
+    new = judged(residual="0.9", attacks="frame+decode-frame") | about(plan, plain, 1, None)
+    # Also where it stands before them: somebody has gone on with an older checkout.
+    for rows in ([*old, beside, new], [new, *old, beside]):
+        write_rows(place / "rows.csv", rows)
+        found = gather(grown, place)
+        assert found["plain", "residual", "the same"].values == (0.9,)
+        assert found["plain", "residual", "the same"].unmet == frozenset()
+        assert found["sharp at 0.5", "residual", "the same"].unmet == {"decode-frame"}
+
+
+def test_all_attackers_of_a_laptop_do_not_outdo_some_of_a_gpu(place: Path, grown: Ledger) -> None:
+    plan, (plain, _) = results.plan_of(grown.tables["one"], place), read_trials(place / "trials.toml")
+    strong = judged(residual="0.9", judge_models="standard") | about(plan, plain, 0, None)
+    weak = judged(residual="0.2", judge_models="tiny", attacks="frame+decode-frame") | about(plan, plain, 1, None)
+    write_rows(place / "rows.csv", [strong, weak])
+    assert gather(grown, place)["plain", "residual", "the same"].values == (0.9,)
+
+
+def test_what_has_not_met_all_attackers_is_run_again(
+    place: Path, ledger: Ledger, grown: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        results, "run_tasks",
+        lambda tasks, lanes: [
+            (plan, judged() | about(plan, trial, seed, at)) for plan, (trial, seed, ats) in tasks for at in ats
+        ],
+    )  # fmt: skip
+
+    def run(ledger: Ledger, *, keep_older: bool = False) -> int:
+        more = {"seeds": 1, "device": "cpu", "lanes": 1, "keep_older": keep_older}
+        return len(list(run_claims(ledger.claims, ledger, place, place, **more)))
+
+    assert run(ledger) == 3 and run(ledger) == 0
+    assert run(grown, keep_older=True) == 3 and run(grown, keep_older=True) == run(grown) == 0
+    assert [row["attacks"] for row in read_rows(place / "rows.csv")] == ["frame"] * 3 + ["frame+decode-frame"] * 3
+
+
 def test_on_a_cpu_nothing_is_run_that_would_not_count_beside_a_gpu_s(place: Path, ledger: Ledger) -> None:
     write_rows(place / "rows.csv", [judged(judge_models="standard")])
     with pytest.raises(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -147,6 +148,45 @@ def test_what_was_run_and_not_measured_is_inconclusive() -> None:
     assert (judged.verdict, judged.missing, judged.inconclusive) == ("undecided", ("b",), ("residual of a",))
     elsewhere = found("action", "theatre:small-novel", a=three(0.9))
     assert decide(asked, elsewhere).missing == ("a", "b")  # judged on something else it was not run here
+
+
+@pytest.mark.parametrize("measure", ["residual", "frame-level residual", "identity", "attributes", "attacker lead"])
+def test_leakage_to_fewer_attackers_than_there_are_decides_nothing(measure: str) -> None:
+    before = replace(three(0.5), unmet=frozenset({"decode-frame"}))
+    there = found(measure, a=before, b=three(0.2), c=three(0.9))
+    for asked in (
+        Comparison(measure, "a", at_most=0.9),  # would hold
+        Comparison(measure, "a", at_least=0.9),  # would be refuted
+        Comparison(measure, "b", against="a", at_most=0.0),
+        Comparison(measure, rising=("b", "a", "c")),
+    ):
+        judged = decide(claim(asked), there)
+        assert (judged.verdict, judged.unmet) == ("undecided", ("decode-frame",))
+        assert {answer.verdict for answer in judged.answers} == {"undecided"}
+    met = decide(claim(Comparison(measure, "b", against="c", at_most=0.0)), there)
+    assert (met.verdict, met.unmet) == ("holds", ())
+
+
+def test_what_attackers_do_not_change_decides_without_them() -> None:
+    before = replace(three(0.5), unmet=frozenset({"decode-frame"}))
+    for measure in ("action", "PSNR", "trained parameters", "reader change", "dropped content", "static residual"):
+        judged = decide(claim(Comparison(measure, "a", at_most=0.2)), found(measure, a=before))
+        assert (judged.verdict, judged.unmet) == ("refuted", ())
+    # One that decides refutes a claim of which another may not.
+    both = claim(Comparison("action", "a", at_most=0.2), Comparison("residual", "a", at_most=0.9))
+    judged = decide(both, found("action", a=before) | found(a=before))
+    assert (judged.verdict, judged.unmet) == ("refuted", ("decode-frame",))
+    assert [answer.verdict for answer in judged.answers] == ["refuted", "undecided"]
+
+
+def test_who_has_met_more_attackers_may_be_found_better_but_not_worse() -> None:
+    asked = Comparison("residual", "a", against="b", at_most=0.0, one_sided=True)
+    for middle, one_sided, else_ in (
+        (0.2, "holds", "holds"), (0.5, "undecided", "undecided"), (0.9, "undecided", "refuted"),
+    ):  # fmt: skip
+        there = found(a=three(middle), b=three(0.5))
+        assert decide(claim(asked), there).verdict == one_sided
+        assert decide(claim(replace(asked, one_sided=False)), there).verdict == else_
 
 
 def test_an_interval_says_how_few_seeds_it_has() -> None:

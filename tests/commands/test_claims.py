@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from sfumato.claims.ledger import Claim, Comparison
+from sfumato.claims.verdict import Evidence, decide
 from sfumato.cli import app
 from sfumato.commands import claims
 from sfumato.errors import SfumatoError
@@ -45,6 +47,15 @@ def test_one_claim_by_its_id() -> None:
     assert done.exit_code == 0 and "a frozen f_B" in done.output
     wrong = CliRunner().invoke(app, ["claims", "--only", "S99"])
     assert wrong.exit_code != 0
+
+
+def test_attackers_that_are_not_met_yet_are_named() -> None:
+    asked = Claim("X1", "A paper", "something", (Comparison("residual", "a", at_most=0.9),))
+    met, before = (Evidence((0.5,) * 3, 0.01, unmet=frozenset(names)) for names in ((), ("video", "decode-frame")))
+    judged = decide(asked, {("a", "residual", "the same"): before})
+    assert claims.why(judged).splitlines()[1:] == ["not met yet: decode-frame, video"]
+    assert claims.as_json(judged)["unmet"] == ["decode-frame", "video"]
+    assert "not met" not in claims.why(decide(asked, {("a", "residual", "the same"): met}))
 
 
 def test_outside_a_checkout_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 
 from sfumato.claims.rows import Row
-from sfumato.evaluation.exam import Level
 from sfumato.evaluation.protocols.transfer_architectures import NETWORKS
 from sfumato.evaluation.result import AttackResult, Line, Reader
 
@@ -33,12 +32,8 @@ def figures(line: Line) -> Row:
         }
     if undone := [each.score for attack in line.attacks for each in attack.measures if each.name == "PSNR"]:
         found |= {"psnr": undone[0].value, "psnr_low": undone[0].low, "psnr_high": undone[0].high}
-    for column, there in (
-        ("frames_residual", strongest_at(line, "frame")),
-        ("video_residual", strongest_at(line, "video")),
-    ):
-        if there:
-            found |= _columns(column, there.leakage.value, there.leakage.low, there.leakage.high)
+    if seen := strongest_on_frames(line):
+        found |= _columns("frames_residual", seen.leakage.value, seen.leakage.low, seen.leakage.high)
     headline = line.headline
     return found | by_networks(line) | {
         "residual": headline.value, "residual_low": headline.low, "residual_high": headline.high,
@@ -46,13 +41,13 @@ def figures(line: Line) -> Row:
     }  # fmt: skip
 
 
-def strongest_at(line: Line, level: Level) -> AttackResult | None:
-    """Of the attackers who see single frames, or whole clips: the best on validation about each target, then the worse target.
+def strongest_on_frames(line: Line) -> AttackResult | None:
+    """Of the attackers who see single frames: the best on validation about each target, then the worse target.
 
-    >>> strongest_at(line, "frame").attacker  # doctest: +SKIP
+    >>> strongest_on_frames(line).attacker  # doctest: +SKIP
     'identity-frames'
     """
-    there = [each for each in line.attacks if each.level == level and each.leakage.verdict == "measured"]
+    there = [each for each in line.attacks if each.level == "frame" and each.leakage.verdict == "measured"]
     targets = {each.target for each in there}
     strongest = [max((a for a in there if a.target == target), key=lambda a: a.validation) for target in targets]
     return max(strongest, key=lambda each: each.leakage.value, default=None)

@@ -14,12 +14,13 @@ LEDGER = Path(__file__).with_name("ledger.toml")
 RAW = "raw"  # against this: what the same judge reads from raw video
 EXACT = ("trained parameters",)  # counted, not measured: they have no interval
 HEADLINES = ("residual",)  # over all targets
+# What the strongest of several attackers reads: one more may read more.
+ATTACKED = ("residual", "frame-level residual", "identity", "attributes", "attacker lead")
 # What a results table has of every trial: the column of the value, and how those of its interval begin.
 MEASURES = {
     "action": "action",  # top-1 on new people
     "residual": "residual",  # residual leakage by the strongest attacker
     "frame-level residual": "frames_residual",  # by the strongest of those who see single frames
-    "video-level residual": "video_residual",  # whole clips
     "identity": "identity_value",  # top-1
     "attributes": "attributes_value",  # cMAP
     "PSNR": "psnr",  # of what a network recovers that was trained to undo the anonymizer, dB
@@ -52,7 +53,7 @@ class Comparison:
     """One question to the results: a measure of one trial, by itself, against another one's, or along several.
 
     at_least, at_most: where the (difference of the) measure must lie. within: the difference, either way. rising: the
-    measure grows from trial to trial.
+    measure grows from trial to trial. one_sided: it may hold but never refute, as the first trial has met more attackers.
 
     >>> Comparison("residual", "frozen f_B", against="spact", at_least=0.1).trials()
     ('frozen f_B', 'spact')
@@ -66,6 +67,7 @@ class Comparison:
     within: float | None = None
     rising: tuple[str, ...] = ()
     judged_on: str = "the same"
+    one_sided: bool = False
 
     def __post_init__(self) -> None:
         asked = [name for name in ("at_least", "at_most", "within") if getattr(self, name) is not None]
@@ -79,6 +81,9 @@ class Comparison:
             raise SfumatoError(f"'{self.of}' is within {self.within} of nothing", "say against what")
         if len(self.rising) == 1:
             raise SfumatoError("one trial does not rise", "name two or more")
+        # Attackers that the other trial has not met may find more in the first: only that they find less can be said.
+        if self.one_sided and (self.measure not in ATTACKED or self.at_most is None or self.against in ("", RAW)):
+            raise SfumatoError(f"'{self.of}' cannot be compared one-sided", "give a leakage, at_most and another trial")
 
     def trials(self) -> tuple[str, ...]:
         """Every trial that must have been run."""
@@ -105,6 +110,7 @@ class Table:
 
     With an encoder the trials are about its features, of `data` and of the long videos of the two others. With a `vlm`, a
     vision-language model, that one reads the action zero-shot. `protocol`: who judges, where it is not the known one.
+    `earlier`: the attackers that rows which tell none have met; empty: `attacks`, all of them.
     """
 
     trials: str
@@ -116,6 +122,7 @@ class Table:
     anomaly_data: str = ""
     vlm: str = ""
     protocol: str = ""
+    earlier: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -141,8 +148,10 @@ def load_ledger(path: Path = LEDGER) -> Ledger:
     'a frozen f_B removes far less than an updated one'
     """
     read = read_toml(path, "ledger")
+    lists = ("attacks", "earlier")
     tables = {
-        name: Table(**{**about, "attacks": tuple(about.get("attacks", ()))}) for name, about in read["table"].items()
+        name: Table(**{**about, **{key: tuple(about.get(key, ())) for key in lists}})
+        for name, about in read["table"].items()
     }
     claims = tuple(_claim(entry) for entry in read["claim"])
     ids = [claim.id for claim in claims]

@@ -35,14 +35,18 @@ def name_of(trial: str, strength: Any) -> str:
 def evidence(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str, str], Evidence]:
     """(trial, measure, judged on) to what those rows say; of each seed the last row counts.
 
-    Raw video is a trial by itself beside each of them: another table may have other data, labels or judges.
+    Raw video is a trial by itself beside each of them: another table may have other data, labels or judges. Rows may carry
+    the attackers that they have not met, as `unmet`.
     """
     values: dict[tuple[str, str, str], dict[str, tuple[float, float, float]]] = defaultdict(dict)
-    told: dict[tuple[str, str, str], set[str]] = defaultdict(set)  # commits and run folders, of rows that tell them
+    # Commits and run folders, of rows that tell them, and attackers that are not met.
+    told: dict[tuple[str, str, str], set[str]] = defaultdict(set)
     for row in rows:
         name = name_of(row["trial"], row.get("strength"))
         for column in ("commit", "run"):
             told[column, name, row["judged_on"]] |= {row[column]} if row.get(column) else set()
+        for who in (name, raw_beside(name)):  # both before the same attackers
+            told["unmet", who, row["judged_on"]] |= set(row.get("unmet", ()))
         for measure, column in MEASURES.items():
             begin = column.removesuffix("_value")
             value, low, high, raw = (
@@ -64,6 +68,7 @@ def evidence(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str, str], Ev
             statistics.fmean(above for _, _, above in seeds.values()),
             commits=frozenset(told["commit", key[0], key[2]]),
             runs=frozenset(told["run", key[0], key[2]]),
+            unmet=frozenset(told["unmet", key[0], key[2]]),
         )
         for key, seeds in values.items()
     }
@@ -91,19 +96,39 @@ def gather(ledger: Ledger, root: Path) -> Found:
     """What all tables of the ledger say about their trials as these are described now: older settings do not count.
 
     Nor does a row of which there is a newer one, also where the newer one could not measure something; nor what a laptop's
-    networks have judged, where a GPU's have judged too: a trial's seeds must have one judge, and so must two trials.
+    networks have judged, where a GPU's have judged too: a trial's seeds must have one judge, and so must two trials. Rows
+    that have not met all attackers count, and say so, until there is one of their trial that has.
     """
     current = {name: _current(table, root) for name, table in ledger.tables.items()}
     of_videos = [row for name, rows in current.items() if not ledger.tables[name].encoder for row in rows]
     strong = not all(map(_by_a_laptop, of_videos))
     rows: list[Row] = []
     for name, table in ledger.tables.items():
-        latest: dict[tuple[str, ...], Row] = {}
-        for row in current[name]:
-            if table.encoder or not (strong and _by_a_laptop(row)):  # features have one judge, on any device
-                latest[row["trial"], row.get("strength") or "", row["judged_on"], row["seed"]] = row
-        rows += latest.values()
+        # Features have one judge, on any device.
+        judged = [row for row in current[name] if table.encoder or not (strong and _by_a_laptop(row))]
+        rows += {(*_judged_trial(row), row["seed"]): row for row in _most_attacked(judged, table)}.values()
     return evidence(rows)
+
+
+def unmet(row: Mapping[str, Any], table: Table) -> tuple[str, ...]:
+    """The attackers of a table that a row of it has not met, as they joined it later.
+
+    >>> unmet({"attacks": "frame"}, Table("t.toml", "theatre:small", "rows.csv", attacks=("frame", "decode-frame")))
+    ('decode-frame',)
+    """
+    met = row["attacks"].split("+") if row.get("attacks") else table.earlier or table.attacks
+    return tuple(attack for attack in table.attacks if attack not in met)
+
+
+def _most_attacked(rows: Iterable[Row], table: Table) -> list[Row]:
+    """The rows with the attackers that they have not met; where some of a trial have met all, of this trial those alone."""
+    told = [row | {"unmet": unmet(row, table)} for row in rows]
+    whole = {_judged_trial(row) for row in told if not row["unmet"]}
+    return [row for row in told if not row["unmet"] or _judged_trial(row) not in whole]
+
+
+def _judged_trial(row: Row) -> tuple[str, str, str]:
+    return row["trial"], row.get("strength") or "", row["judged_on"]
 
 
 def _current(table: Table, root: Path) -> list[Row]:
@@ -169,7 +194,8 @@ def run_claims(
 ) -> Iterable[str]:  # fmt: skip
     """Train and judge what those claims lack; a line about each row as it gets ready.
 
-    A row that other code has made is lacking too, unless older ones are to be kept.
+    A row that other code has made is lacking too, unless older ones are to be kept; one that has not met all attackers of
+    its table always is.
     """
     tasks: list[Task] = []
     # Of every method and trial as they are now: they may be edited while this runs.
@@ -199,11 +225,12 @@ def run_claims(
                 if not (again and _by_a_laptop(row))
                 and (keep_older or row.get("code") == code.get(row["method"]))
                 and _set_alike(row, settings.get(row["trial"]))
+                and not unmet(row, table)
             ]
             lacking = missing(plan, wanted, seeds, rows)
             tasks += [(plan, job) for job in lacking]
     for plan, row in run_tasks(in_lanes_order(tasks), lanes):
-        told = {"code": code[row["method"]], "config": settings[row["trial"]]}
+        told = {"code": code[row["method"]], "config": settings[row["trial"]], "attacks": "+".join(plan.attacks)}
         add_row(root / tables[plan].results, row | told)
         leaks = f": residual {row['residual']}" if row.get("residual") else ""
         yield f"{name_of(row['trial'], row['strength'])}, seed {row['seed']}{leaks}"

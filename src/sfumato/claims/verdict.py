@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Literal
 
-from sfumato.claims.ledger import EXACT, RAW, Claim, Comparison
+from sfumato.claims.ledger import ATTACKED, EXACT, RAW, Claim, Comparison
 
 Verdict = Literal["holds", "refuted", "undecided"]
 LEVEL = 0.95  # of the intervals that are shown
@@ -35,6 +35,7 @@ class Evidence:
     above: float | None = None  # None: as far as below
     commits: frozenset[str] = frozenset()  # of the code that measured it
     runs: frozenset[str] = frozenset()  # the folders of its trainings
+    unmet: frozenset[str] = frozenset()  # attackers of its table that it has not met yet
 
     @property
     def mean(self) -> float:
@@ -88,6 +89,7 @@ class Judgement:
     inconclusive: tuple[str, ...] = ()  # what was run, and could not be measured
     commits: tuple[str, ...] = ()  # of the code that measured it: several may have had other judges
     runs: tuple[str, ...] = ()  # the folders of the trainings it rests on, of rows that tell them
+    unmet: tuple[str, ...] = ()  # attackers without whom a measure of leakage decides nothing
 
 
 Found = Mapping[tuple[str, str, str], Evidence]  # (trial, measure, judged on) to what was measured
@@ -171,10 +173,16 @@ def decide(claim: Claim, found: Found) -> Judgement:
     verdicts = {answer.verdict for answer in answers}
     verdict: Verdict = "refuted" if "refuted" in verdicts else "undecided" if "undecided" in verdicts else "holds"
     used = [found[name, each.measure, each.judged_on] for each in claim.comparisons for name in each.trials()]
-    commits, runs = (
-        tuple(sorted(frozenset().union(*each))) for each in ([e.commits for e in used], [e.runs for e in used])
-    )
-    return Judgement(claim, verdict, answers, commits=commits, runs=runs)
+    told = ([e.commits for e in used], [e.runs for e in used], [_unmet(each, found) for each in claim.comparisons])
+    commits, runs, unmet = (tuple(sorted(frozenset().union(*each))) for each in told)
+    return Judgement(claim, verdict, answers, commits=commits, runs=runs, unmet=unmet)
+
+
+def _unmet(asked: Comparison, found: Found) -> frozenset[str]:
+    """Attackers that one of its trials has not met yet, where they could change the measure."""
+    if asked.measure not in ATTACKED:
+        return frozenset()
+    return frozenset().union(*(found[name, asked.measure, asked.judged_on].unmet for name in asked.trials()))
 
 
 def _missing(asked: Comparison, found: Found) -> list[str]:
@@ -185,8 +193,10 @@ def compare(asked: Comparison, found: Found, count: int = 1) -> list[Answer]:
     """The answers to one comparison; to a rising one, for the whole way and for every step of it.
 
     All of a claim must hold, so that 95% are enough for each. But one alone refutes it, and of many one fails by chance:
-    where there are `count`, each refutes by an interval of 1 − .05/count (Bonferroni).
+    where there are `count`, each refutes by an interval of 1 − .05/count (Bonferroni). Nothing is decided by a measure of
+    leakage whose trials have not met all attackers, and nothing refuted by a one-sided comparison.
     """
+    unmet = _unmet(asked, found)
 
     def evidence(name: str) -> Evidence:
         return found[name, asked.measure, asked.judged_on]
@@ -196,7 +206,9 @@ def compare(asked: Comparison, found: Found, count: int = 1) -> list[Answer]:
         shown, wide = (
             replace(interval_of(evidence(first), other, at), counted=counted) for at in (LEVEL, 1 - (1 - LEVEL) / count)
         )
-        return Answer(question, shown, _verdict(shown, wide, low, high, level=level))
+        verdict = _verdict(shown, wide, low, high, level=level)
+        undecided = unmet or (asked.one_sided and verdict == "refuted")
+        return Answer(question, shown, "undecided" if undecided else verdict)
 
     if asked.rising:
         bottom, top = asked.rising[0], asked.rising[-1]

@@ -24,10 +24,11 @@ PREFACE = (
     "before the runs that decide, are in `src/sfumato/claims/ledger.toml`. Intervals are 95%, over seeds and test clips. A "
     "claim holds where all of its comparisons do, and is refuted where one of them is, by an interval that is widened for "
     "their number (Bonferroni); fewer than three seeds decide nothing. Two trials are compared as if on different clips, "
-    "which as a rule makes the interval wider than need be. SPLAVU's claims were run with four seeds, and with ten where "
-    "four left them undecided. Rows of several commits may have been judged by code that differs, and those of "
-    "commits before a522004 had one raw video for all their seeds: `sfumato claims --run --only ID --device cuda` runs "
-    "again what other code has measured, with `--keep-older` only what is missing. SPLAVU's need no GPU."
+    "which as a rule makes the interval wider than need be. Where attackers who joined later are not met yet, leakage decides "
+    "nothing, and `--run` measures it again. SPLAVU's claims were run with four seeds, and with ten where four left them "
+    "undecided. Rows of several commits may have been judged by code that differs, and those of commits before a522004 had "
+    "one raw video for all their seeds: `sfumato claims --run --only ID --device cuda` runs again what other code has "
+    "measured, with `--keep-older` only what is missing. SPLAVU's need no GPU."
 )
 
 
@@ -75,7 +76,8 @@ def why(judged: Judgement) -> str:
         f"{a.question}: {a.interval.value:+.3f} [{a.interval.low:+.3f}, {a.interval.high:+.3f}]" for a in judged.answers
     ]
     mixed = [f"rows of {len(judged.commits)} commits"] if len(judged.commits) > 1 else []
-    return "\n".join([*lines, *(["fewer than three seeds decide nothing"] if few else []), *mixed])
+    unmet = [f"not met yet: {', '.join(judged.unmet)}"] if judged.unmet else []
+    return "\n".join([*lines, *(["fewer than three seeds decide nothing"] if few else []), *unmet, *mixed])
 
 
 def render(judged: Sequence[Judgement]) -> Table:
@@ -133,5 +135,5 @@ def as_json(judged: Judgement) -> dict[str, Any]:
     return {
         "id": claim.id, "paper": claim.paper, "statement": claim.statement, "verdict": judged.verdict, "numbers": numbers,
         "run": f"sfumato claims --run --only {claim.id}", "folders": list(judged.runs), "lacking": lacking,
-        "commits": list(judged.commits),
+        "commits": list(judged.commits), "unmet": list(judged.unmet),
     }  # fmt: skip
