@@ -23,6 +23,7 @@ from sfumato.datasets import Clips, open_dataset
 from sfumato.errors import SfumatoError
 from sfumato.evaluation import scoring
 from sfumato.methods import METHODS, find_method
+from sfumato.report import leaderboard as report
 from sfumato.report.leaderboard import as_markdown, boards
 from sfumato.training.options import load_options
 
@@ -44,6 +45,12 @@ strengths = [2]
 FULL = ("benchmark", "--suite", "full", "--data", "theatre:small", "--device", "cpu")
 
 
+def attack_with(names: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on the list has these attackers, "+"-joined as in a row."""
+    for module in (leaderboard, report):
+        monkeypatch.setattr(module, "ATTACKS", tuple(names.split("+")))
+
+
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkout with a trials file of its own, and nothing measured."""
@@ -53,7 +60,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, value in (("WARM_UP", 0), ("LEAST", 1), ("MOST", 1)):
         monkeypatch.setattr(leaderboard, name, value)
     monkeypatch.setattr(leaderboard, "EPOCHS", 1)
-    monkeypatch.setattr(leaderboard, "ATTACKS", ("identity-frames",))
+    attack_with("identity-frames", monkeypatch)
     monkeypatch.setattr(scoring, "SAMPLES", 40)
     return tmp_path
 
@@ -99,6 +106,7 @@ class FakeBench:
     """Judges nothing and says so at once; a trial called `bad` cannot be done."""
 
     models = "standard"
+    lacking: tuple[str, ...] = ()  # attackers for whom the data has no labels
     asked: list[tuple[str, int, list[float | None]]]
 
     def __init__(self, plan: Plan) -> None:
@@ -114,13 +122,13 @@ class FakeBench:
                 "action_raw": "0.9", "action_chance": "0.1", "residual": "0.5", "residual_low": "0.4",
                 "residual_high": "0.6", "identity_residual": "0.5", "identity_attackers": "frames", "verdict": "measured",
                 "network": "downsample:factor=2", "parameters": "0", "judge_models": self.models, "hardware": "a GPU",
-                "commit": "abc",
+                "commit": "abc", "attackers": "+".join(name for name in self.plan.attacks if name not in self.lacking),
             }  # fmt: skip
 
 
 @pytest.fixture
 def judge(monkeypatch: pytest.MonkeyPatch) -> type[FakeBench]:
-    FakeBench.asked, FakeBench.models = [], "standard"
+    FakeBench.asked, FakeBench.models, FakeBench.lacking = [], "standard", ()
     monkeypatch.setattr(bench, "Bench", FakeBench)
     return FakeBench
 
@@ -191,6 +199,31 @@ def test_what_other_code_has_judged_is_judged_again(
     monkeypatch.setattr(leaderboard, "code_of", lambda method: "other")
     assert sfumato(*FULL).code == 0 and len(judge.asked) == 6
     assert {row["code"] for row in read_rows(RESULTS)} == {"other"}
+
+
+def test_a_new_attacker_on_the_list_has_all_judged_again(
+    checkout: Path, sfumato: Any, judge: type[FakeBench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attack_with("identity-frames+frame", monkeypatch)
+    assert sfumato(*FULL).code == 0 and len(judge.asked) == 3
+    attack_with("frame", monkeypatch)  # to have met more is enough
+    assert sfumato(*FULL).code == 0 and len(judge.asked) == 3
+    attack_with("frame+decode-frame", monkeypatch)
+    assert sfumato(*FULL).code == 0 and len(judge.asked) == 6
+    assert [row["attackers"] for row in read_rows(RESULTS)] == ["frame+decode-frame"] * 3
+    assert sfumato(*FULL).code == 0 and len(judge.asked) == 6
+
+
+def test_an_attacker_without_labels_is_not_waited_for(
+    checkout: Path, sfumato: Any, judge: type[FakeBench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unlabelled = open_dataset("theatre:small")
+    unlabelled.persons = ()
+    monkeypatch.setattr(leaderboard, "open_dataset", lambda name: unlabelled)
+    attack_with("identity-frames+frame", monkeypatch)
+    judge.lacking = ("identity-frames",)
+    assert sfumato(*FULL).code == 0 and sfumato(*FULL).code == 0
+    assert len(judge.asked) == 3 and {row["attackers"] for row in read_rows(RESULTS)} == {"frame"}
 
 
 def test_what_is_trained_comes_first(checkout: Path, sfumato: Any, judge: type[FakeBench]) -> None:

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sfumato.claims.bench import Plan, Trial, about
+from sfumato.claims.results import config_digest
 from sfumato.claims.rows import Row
 from sfumato.report.leaderboard import (
     ATTACKS,
     COMMAND,
     HEADINGS,
+    Entry,
     as_json,
     as_markdown,
     boards,
+    cells,
     notes,
     possible,
     references,
@@ -29,6 +33,7 @@ MOSAIC = Trial("mosaic", "spact", config={"cell": 4})
 BLUR = Trial("blur", anonymizer="blur", strengths=(2.0,))
 BLACK = Trial("black", anonymizer="blacken-people")
 TRIALS = [MOSAIC, BLUR, BLACK]
+FEWER = "+".join(ATTACKS[:-1])
 
 
 def row(trial: Trial, seed: int = 0, strength: float | None = None, data: str = "theatre", **other: Any) -> Row:
@@ -99,11 +104,16 @@ def test_every_data_set_and_every_judge_has_a_table_of_its_own() -> None:
     "old",
     [
         row(MOSAIC, settings="cell=8"), row(MOSAIC, judge_epochs=6), row(BLUR, strength=4.0),
-        row(Trial("gone", anonymizer="blur")),
+        row(Trial("gone", anonymizer="blur")), row(MOSAIC, config="0123456789ab"),
     ],
 )  # fmt: skip
 def test_what_is_described_otherwise_now_does_not_count(old: Row) -> None:
     assert boards([old], TRIALS, 20) == []
+
+
+@pytest.mark.parametrize("told", [{}, {"config": ""}, {"config": config_digest(MOSAIC)}])
+def test_a_row_that_was_set_alike_or_does_not_tell_counts(told: dict[str, str]) -> None:
+    assert [entry.name for entry in boards([row(MOSAIC, **told)], TRIALS, 20)[0].entries] == ["mosaic"]
 
 
 def test_people_cannot_be_hidden_in_files() -> None:
@@ -130,21 +140,82 @@ def test_the_page_word_for_word() -> None:
     assert "Not measured yet: blur at 2, black." in table
 
 
-def test_attackers_whom_a_line_has_not_met_are_named() -> None:
+def test_attackers_whom_a_line_has_not_met_are_named_before_the_table() -> None:
+    everybody = "+".join(ATTACKS)
+
     def told(*attackers: str) -> list[str]:
-        rows = [row(trial, attackers=met) for trial, met in zip((BLUR, MOSAIC), attackers, strict=True)]
+        rows = [row(trial, attackers=those) for trial, those in zip((BLUR, MOSAIC), attackers, strict=True)]
         (board,) = boards(rows, TRIALS, 20)
         page = as_markdown([board])
         assert all(page.index(warning) < page.index("| raw video |") for warning in warnings(board))
-        return [note for note in (*notes(board), *warnings(board)) if "ttackers: " in note or "On the list now" in note]
+        return [*warnings(board), *(note for note in notes(board) if "Attackers: " in note)]
+
+    assert len(told(everybody, everybody)) == 1
+    warning, judged = told(everybody, FEWER)
+    assert judged.endswith(f"Attackers: {', '.join(ATTACKS[:-1])}.")
+    assert warning.startswith(
+        f"Lines that have not met every attacker on the list: 1 of 2 (unmet: {ATTACKS[-1]}). Their leakage is a lower bound"
+    )
+    warning, judged = told("", everybody)  # a row from before it was told
+    assert judged.endswith("Attackers: not told.")
+    assert f"1 of 2 (unmet: {', '.join(name for name in ATTACKS if 'identity' in name)})" in warning
+    assert "2 of 2" in told(FEWER, FEWER)[0]
+
+
+def test_a_line_that_has_not_met_all_attackers_is_a_bound_without_nhv_at_the_end(tmp_path: Path) -> None:
+    def leaves(residual: float, verdict: str = "measured") -> dict[str, str]:
+        ends = {"residual_low": str(residual - 0.05), "residual_high": str(residual + 0.05)}
+        return {"residual": str(residual), "verdict": verdict, **ends}
+
+    unmet = [
+        row(BLUR, strength=4.0, attackers=FEWER, **leaves(0.2)), row(BLUR, strength=8.0, attackers=FEWER, **leaves(0.1)),
+    ]  # fmt: skip
+    others = [
+        row(MOSAIC, **leaves(0.9)), row(BLACK, **leaves(0.05, "inconclusive")), row(BLUR, **leaves(0.6)),
+    ]  # fmt: skip
+    trials = [MOSAIC, replace(BLUR, strengths=(4.0, 8.0)), BLACK]
+    (board,) = found = boards([*unmet, *others], trials, 20)
+    assert [entry.name for entry in board.entries] == ["blur", "mosaic", "black", "blur at 8", "blur at 4"]
+    marked = board.entries[-2]
+    assert marked.unmet == (ATTACKS[-1],) and math.isnan(marked.nhv) and board.entries[0].unmet == ()
+    assert cells(marked)[4] == "≥ 10.0 [5.0–15.0]" and cells(marked)[6] == "–"
+    assert cells(board.entries[0])[4] == "60.0 [55.0–65.0]"
+    assert as_json(found)[0]["entries"][-2]["unmet"] == (ATTACKS[-1],)
+    write_html(found, tmp_path / "b.html")
+    page = (tmp_path / "b.html").read_text()
+    assert "<td>≥ 10.0 " in page and page.count('class="point') == 2  # the front is of what has met all
+    write_html(boards(unmet, trials, 20), tmp_path / "b.html")
+    assert "<svg" not in (tmp_path / "b.html").read_text() and "2 of 2" in (tmp_path / "b.html").read_text()
+
+
+def test_without_labels_no_attacker_on_a_target_is_missed() -> None:
+    """Otherwise a data set that names nobody would be warned about for ever."""
+    nobody = {"identity_value": "", "identity_residual": "", "attributes_value": 0.9, "attributes_residual": 0.5}
+    there = "+".join(name for name in ATTACKS if "identity" not in name)
+    (board,) = boards([row(BLUR, attackers=there, **nobody)], TRIALS, 20)
+    assert warnings(board) == [] and board.entries[0].nhv == pytest.approx(0.875 * 0.5)
+    (board,) = boards([row(BLUR, attackers="frame", **nobody)], TRIALS, 20)
+    assert board.entries[0].unmet == tuple(name for name in ATTACKS if "identity" not in name and name != "frame")
+
+
+def test_a_seed_before_fewer_attackers_is_not_averaged_with_others() -> None:
+    def judged(seed: int, residual: str, attackers: str) -> Row:
+        return row(MOSAIC, seed, residual=residual, attackers=attackers, commit=f"of {residual}")
+
+    def line(*rows: Row) -> Entry:
+        (board,) = boards(rows, TRIALS, 20)
+        assert len(board.seeds) == board.entries[0].seeds == len(board.commits)
+        return board.entries[0]
 
     everybody = "+".join(ATTACKS)
-    assert len(told(everybody, everybody)) == 1
-    judged, unmet = told(everybody, everybody.removesuffix(f"+{ATTACKS[-1]}"))
-    assert judged.endswith(f"Attackers: {', '.join(ATTACKS[:-1])}.") and unmet.startswith(
-        f"On the list now, but not met by all lines: {ATTACKS[-1]}."
-    )
-    assert told("", everybody)[0].endswith("Attackers: not told.")  # rows from before it was told
+    old, new, newer = judged(0, "0.2", FEWER), judged(1, "0.6", everybody), judged(2, "0.7", everybody)
+    found = line(old, new, newer)
+    assert found.residual.value == pytest.approx(0.65) and found.seeds == 2 and found.unmet == ()
+    assert line(old, newer).residual.value == 0.7
+    # Of the list more is more, whoever else was there before.
+    left = f"{FEWER}+video+identity"
+    assert line(judged(0, "0.2", left), new).residual.value == 0.6
+    assert line(old, judged(1, "0.3", left)).residual.value == 0.3
 
 
 def test_raw_video_is_the_mean_of_what_stood_beside_the_entries() -> None:

@@ -138,11 +138,7 @@ def _current(table: Table, root: Path) -> list[Row]:
         trial = _described(row["trial"], root / table.trials)
         plan = plan_of(table, Path(), judge_data="" if row["judged_on"] == "the same" else row["judged_on"])
         strength = float(row["strength"]) if row.get("strength") else None
-        if (
-            trial
-            and same(row, about(plan, trial, int(row["seed"]), strength))
-            and _set_alike(row, config_digest(trial))
-        ):
+        if trial and same(row, about(plan, trial, int(row["seed"]), strength)) and set_alike(row, config_digest(trial)):
             found.append(row)
     return found
 
@@ -156,8 +152,12 @@ def config_digest(trial: Trial) -> str:
     return hashlib.sha256(repr(to_dict(config_of(trial))).encode()).hexdigest()[:12] if trial.method else ""
 
 
-def _set_alike(row: Row, config: str | None) -> bool:
-    """Whether a row was made with the settings that its trial has now: a recipe may have changed. Older rows do not tell."""
+def set_alike(row: Row, config: str | None) -> bool:
+    """Whether a row was made with the settings that its trial has now: a recipe may have changed. Older rows do not tell.
+
+    >>> set_alike({"config": "d6dfcde7f45a"}, "8eeb09a40156"), set_alike({"trial": "laf"}, "8eeb09a40156")
+    (False, True)
+    """
     return row.get("config") in ("", None, config)
 
 
@@ -224,7 +224,7 @@ def run_claims(
                 for row in read_rows(root / table.results)
                 if not (again and _by_a_laptop(row))
                 and (keep_older or row.get("code") == code.get(row["method"]))
-                and _set_alike(row, settings.get(row["trial"]))
+                and set_alike(row, settings.get(row["trial"]))
                 and not unmet(row, table)
             ]
             lacking = missing(plan, wanted, seeds, rows)

@@ -27,7 +27,9 @@ from sfumato.datasets import Clips, VideoDataset, open_dataset, reads_files
 from sfumato.datasets.base import Part, SplitBy
 from sfumato.datasets.files import FileDataset
 from sfumato.errors import SfumatoError
+from sfumato.evaluation.admission import without_rare
 from sfumato.evaluation.material import anonymize_clips
+from sfumato.evaluation.protocols.known import UTILITY, JudgeConfig, possible_exams
 from sfumato.recognizers.vlm import load_vlm
 from sfumato.report.leaderboard import (
     ATTACKS,
@@ -39,6 +41,7 @@ from sfumato.report.leaderboard import (
     boards,
     cells,
     is_current,
+    met,
     notes,
     possible,
     references,
@@ -141,10 +144,13 @@ def _judge_missing(plan: Plan, trials: Sequence[Trial], seeds: int) -> None:
         method: code_of(method) for method in {trial.method for trial in wanted}
     }  # it may be edited while this runs
     settings = {trial.name: config_digest(trial) for trial in wanted}
-    there = [  # a board has one judge
+    attackers = _possible_attackers(plan)
+    there = [  # a board has one judge, and one list of attackers
         row
         for row in read_rows(RESULTS)
-        if row.get("code") == code.get(row["method"]) and row.get("config", "") == settings.get(row["trial"])
+        if row.get("code") == code.get(row["method"])
+        and row.get("config", "") == settings.get(row["trial"])
+        and attackers <= met(row)
     ]
     todo = missing(plan, wanted, seeds, _counted(there, seeds, plan.device))
     # What is trained comes first: meanwhile one lane judges raw video for all.
@@ -163,6 +169,13 @@ def _judge_missing(plan: Plan, trials: Sequence[Trial], seeds: int) -> None:
             f"[{number}/{total}] {name}, seed {row['seed']}: action {row['action']}, residual {row['residual']}",
             console=err,
         )
+
+
+def _possible_attackers(plan: Plan) -> set[str]:
+    """Those of the plan's attackers for whom the data has labels: nobody can meet the others on it."""
+    dataset, _ = without_rare(open_dataset(plan.data))  # as the judge sees it
+    exams, _ = possible_exams(dataset, JudgeConfig(attacks=plan.attacks))
+    return {exam.name for exam in exams if exam != UTILITY}
 
 
 def _hindrance(trial: Trial, data: str) -> str:

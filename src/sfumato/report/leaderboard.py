@@ -11,11 +11,12 @@ from typing import Any
 
 from sfumato.anonymizers import load
 from sfumato.claims.bench import Plan, Trial, about, same
-from sfumato.claims.results import name_of, reach
+from sfumato.claims.results import config_digest, name_of, reach, set_alike
 from sfumato.claims.rows import Row
 from sfumato.claims.verdict import Evidence, Interval, interval_of
 from sfumato.datasets import reads_files
 from sfumato.errors import counted
+from sfumato.evaluation.attacks import attacks_named
 from sfumato.evaluation.effort import QUICK_ATTACKS
 from sfumato.evaluation.metrics import leakage_removed, nhv, pareto_front, utility_kept
 from sfumato.evaluation.result import Leakage, Score
@@ -47,7 +48,8 @@ class Entry:
     attributes: Score | None
     residual: Leakage
     attackers: str
-    nhv: float
+    unmet: tuple[str, ...]  # the attackers on the list that it has not met, though they could have attacked it
+    nhv: float  # NaN where more may leak than was found
     fps_cpu: float
     fps_gpu: float
     parameters: int
@@ -65,10 +67,15 @@ class Entry:
         leak = self.residual
         return leakage_removed(leak.value), leakage_removed(leak.high), leakage_removed(leak.low)
 
+    @property
+    def bounded(self) -> bool:
+        """Whether its leakage is a lower bound: an attacker is missing, or did not reach its floor on raw video."""
+        return bool(self.unmet) or self.residual.verdict != "measured"
+
 
 @dataclass(frozen=True)
 class Board:
-    """All that was measured on one data set by one judge, the best trade-off first."""
+    """All that was measured on one data set by one judge, the best trade-off first, what has not met all attackers last."""
 
     data: str
     models: str
@@ -98,10 +105,20 @@ def boards(rows: Sequence[Row], trials: Sequence[Trial], epochs: int) -> list[Bo
 
 
 def is_current(row: Row, trial: Trial, epochs: int) -> bool:
-    """Whether a row is of that trial as it is described now, at one of its strengths, by a judge of so many epochs."""
+    """Whether a row is of that trial as it is described and set now, at one of its strengths, by a judge of so many epochs."""
     strength = float(row["strength"]) if row.get("strength") else None
     plan = Plan(row["data"], Path(), epochs=epochs, judge_seeds=int(row.get("judge_seeds") or 1))
-    return strength in (None, *trial.strengths) and same(row, about(plan, trial, int(row["seed"]), strength))
+    described = strength in (None, *trial.strengths) and same(row, about(plan, trial, int(row["seed"]), strength))
+    return described and set_alike(row, config_digest(trial))
+
+
+def met(row: Row) -> frozenset[str]:
+    """The attackers that a row has met; none where it does not tell, as rows from before that was told.
+
+    >>> sorted(met({"attackers": "video-placed+frame"}))
+    ['frame', 'video-placed']
+    """
+    return frozenset(filter(None, (row.get("attackers") or "").split("+")))
 
 
 def possible(trial: Trial, data: str) -> bool:
@@ -114,16 +131,29 @@ def possible(trial: Trial, data: str) -> bool:
 
 
 def _board(data: str, models: str, epochs: int, group: dict[str, list[Row]], trials: Sequence[Trial]) -> Board:
-    rows = [row for each in group.values() for row in each]
-    entries = [_entry(name, each) for name, each in group.items()]
+    counting = {name: _fullest(each) for name, each in group.items()}
+    rows = [row for each in counting.values() for row in each]
+    entries = [_entry(name, each) for name, each in counting.items()]
     wanted = [name_of(t.name, at) for t in trials if possible(t, data) for at in ("", *t.strengths)]
     return Board(
-        data, models, epochs, tuple(sorted(entries, key=lambda e: -e.nhv if math.isfinite(e.nhv) else math.inf)),
+        data, models, epochs, tuple(sorted(entries, key=_rank)),
         hardware=_distinct(rows, "hardware"), speeds=_distinct(rows, "fps_cpu_on", "fps_gpu_on"),
         seeds=tuple(sorted({seed for row in rows for seed in _seeds(row)})), commits=_distinct(rows, "commit"),
         attackers=_in_all(rows),
         waiting=tuple(name for name in wanted if name not in group),
     )  # fmt: skip
+
+
+def _fullest(rows: Sequence[Row]) -> list[Row]:
+    """The rows of a line that met the most attackers, those on the list first: what met fewer would make the mean too good."""
+    most = max(map(met, rows), key=lambda names: (len(names.intersection(ATTACKS)), len(names)))
+    return [row for row in rows if met(row) == most]
+
+
+def _rank(entry: Entry) -> tuple[bool, bool, float]:
+    """Who has met all attackers first, what is inconclusive after what is not, then the best trade-off."""
+    worth = entry.kept[0] * entry.removed[0]  # the NHV, also where it must not be told
+    return bool(entry.unmet), entry.residual.verdict != "measured", -worth if math.isfinite(worth) else math.inf
 
 
 def _seeds(row: Row) -> Iterable[int]:
@@ -137,8 +167,8 @@ def _distinct(rows: Sequence[Row], *columns: str) -> tuple[str, ...]:
 
 def _in_all(rows: Sequence[Row]) -> tuple[str, ...]:
     """The attackers that every row has met, in the order of the first."""
-    met = [row.get("attackers", "").split("+") for row in rows]
-    return tuple(name for name in met[0] if name and all(name in others for others in met))
+    everywhere = frozenset.intersection(*map(met, rows))
+    return tuple(name for name in (rows[0].get("attackers") or "").split("+") if name in everywhere)
 
 
 def _entry(name: str, rows: Sequence[Row]) -> Entry:
@@ -148,14 +178,16 @@ def _entry(name: str, rows: Sequence[Row]) -> Entry:
     attacked = [target for target in TARGETS if math.isfinite(leaks[target])]
     worst = max(attacked, key=lambda target: leaks[target]) if attacked else ""
     residual = _interval(rows, "residual", "residual")
+    exams = [exam for name in ATTACKS for exam in attacks_named(name) if targets.get(exam.target)]
+    unmet = tuple(exam.name for exam in exams if exam.name not in met(rows[0]))  # `_fullest`: the others met the same
     sure = all(row["verdict"] == "measured" for row in rows)
     assert action is not None  # every judgement has the action
     kept = utility_kept(action.value, action.chance, action.raw)
-    decided = sure and math.isfinite(kept) and math.isfinite(residual.value)
+    decided = sure and not unmet and math.isfinite(kept) and math.isfinite(residual.value)
     return Entry(
         name, rows[0]["method"], len({seed for row in rows for seed in _seeds(row)}), action, **targets,
         residual=Leakage(residual.value, residual.low, residual.high, "measured" if sure else "inconclusive"),
-        attackers=", ".join(_distinct(rows, f"{worst}_attackers")) if worst else "",
+        attackers=", ".join(_distinct(rows, f"{worst}_attackers")) if worst else "", unmet=unmet,
         nhv=nhv([(kept, leakage_removed(residual.value))]) if decided else math.nan,
         fps_cpu=_number(rows[0].get("fps_cpu")), fps_gpu=_number(rows[0].get("fps_gpu")),
         parameters=int(rows[0]["parameters"]),
@@ -199,7 +231,7 @@ def cells(entry: Entry) -> tuple[str, ...]:
     ('blur', '77.0 [72.3–81.0]')
     """
     leak = table.with_interval(entry.residual.value, entry.residual.low, entry.residual.high)
-    bound = "≥ " if entry.residual.verdict != "measured" and leak != table.NOTHING else ""
+    bound = "≥ " if entry.bounded and leak != table.NOTHING else ""
     return (
         entry.name, *(_percent(score) for score in (entry.action, entry.identity, entry.attributes)), bound + leak,
         entry.attackers or table.NOTHING, table.plain(entry.nhv), _speed(entry.fps_cpu), _speed(entry.fps_gpu),
@@ -233,17 +265,19 @@ def _speed(fps: float) -> str:
 
 
 def warnings(board: Board) -> list[str]:
-    """What must be read before the table: attackers that not all of its lines have met.
+    """What must be read before the table: how many of its lines have not met which attackers on the list.
 
     >>> warnings(boards(rows, trials, 20)[0])
     []
     """
-    unmet = [name for name in ATTACKS if name not in board.attackers]
+    behind = [entry for entry in board.entries if entry.unmet]
+    unmet = dict.fromkeys(name for entry in behind for name in entry.unmet)
     told = (
-        f"On the list now, but not met by all lines: {', '.join(unmet)}. What repaints pictures may leak more than is said here "
-        "(see methods/stprivacy/README.md); the same command judges again."
+        f"Lines that have not met every attacker on the list: {len(behind)} of {len(board.entries)} (unmet: {', '.join(unmet)}). "
+        "Their leakage is a lower bound (≥), so that they have no NHV and their order means little: what repaints pictures may "
+        "leak far more (see src/sfumato/methods/stprivacy/README.md). The same command judges them again."
     )
-    return [told] if unmet else []
+    return [told] if behind else []
 
 
 def notes(board: Board) -> list[str]:
@@ -270,7 +304,8 @@ INTRODUCTION = (
     "who it is and what they look like. In percent, with 95% intervals over test clips and, where there are several, seeds. "
     "Residual leakage is the share of the way from chance to raw video that the strongest attacker still goes, on the worse of "
     "both targets. NHV, which the table is sorted by, is utility kept times leakage removed (its reference point: nothing kept, "
-    "nothing removed)."
+    "nothing removed). Only a line that has met every attacker on the list has one; what others leak is a lower bound (≥), and "
+    "they stand last."
 )
 MADE_BY = (
     "Made by `sfumato benchmark --suite full` from `benchmarks/results/leaderboard.csv`; what is trained and judged is in "
@@ -323,7 +358,7 @@ def write_html(found: Sequence[Board], path: Path) -> None:
 
 
 def _plot(board: Board) -> str:
-    """The trade-off of a board's entries; "" where there is none to draw."""
+    """The trade-off of those entries that have an NHV; "" where there is none to draw."""
     points = [Point(e.name, e.kept, e.removed) for e in board.entries if math.isfinite(e.nhv)]
     front = pareto_front([(p.kept[0], p.removed[0]) for p in points]) if points else ()
     return zoomable_svg(points, [int(index) for index in front]) if points else ""
