@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from sfumato.anonymizers import load
-from sfumato.anonymizers.base import Anonymizer
+from sfumato.anonymizers.base import Anonymizer, ClipSpec
 from sfumato.datasets import theatre
 from sfumato.datasets.base import Labels
 from sfumato.datasets.theatre import TheatreDataset
@@ -171,6 +171,22 @@ def test_utility_that_never_was_gives_no_trade_off(
     (line,) = protocol(minute, tmp_path).judge([], RAW).lines
     assert line.utility.value == 0 and line.headline.verdict == "measured"
     assert math.isnan(line.nhv)
+
+
+def test_examinees_are_told_the_size_at_which_an_anonymizer_works(
+    minute: TheatreDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sit, told = pretend(lambda exam, clips: 1.0), []
+
+    def noted(*arguments: Any, **options: Any) -> Answers:
+        told.append(options["native"])
+        return sit(*arguments, **options)
+
+    monkeypatch.setattr(known, "sit", noted)
+    small = load("downsample:factor=8")
+    small.spec = ClipSpec(size=(16, 16))
+    protocol(minute, tmp_path).judge([small], RAW)
+    assert set(told[: len(told) // 2]) == {None} and set(told[len(told) // 2 :]) == {(16, 16)}
 
 
 @pytest.mark.parametrize("value", [float("nan"), 1.5, -0.5])

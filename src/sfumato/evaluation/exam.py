@@ -107,7 +107,10 @@ class Memory:
 
 @dataclass(frozen=True)
 class Desk:
-    """What lies before an examinee. `clips` it is asked about; `raw` are the same ones, before they were anonymised."""
+    """What lies before an examinee. `clips` it is asked about; `raw` are the same ones, before they were anonymised.
+
+    native: the height and width at which they were, if the anonymizer brings clips to a size of its own and back.
+    """
 
     exam: Exam
     examinee: Examinee
@@ -118,6 +121,7 @@ class Desk:
     device: torch.device
     report: Report | None
     memory: Memory
+    native: tuple[int, int] | None = None
 
     @property
     def heads(self) -> tuple[int, ...]:
@@ -273,15 +277,16 @@ def exam_score(exam: Exam, heads: tuple[int, ...]) -> Choice:
 def sit(
     exam: Exam, examinee: Examinee, dataset: VideoDataset, clips: Source, *, seed: int, device: torch.device,
     report: Report | None = None, raw: Source | None = None, memory: Memory | None = None,
+    native: tuple[int, int] | None = None,
 ) -> Answers:  # fmt: skip
     """Train on the training part, choose the epoch on validation, answer the test part once.
 
     clips(part): uint8 (N, views, T, 3, H, W) in the order of `asked(exam, dataset, part)`; raw(part): the same before they
-    were anonymised, which they were not unless it is given.
+    were anonymised, which they were not unless it is given; native: the size at which they were, where that is not theirs.
     """
     started = time.perf_counter()
     approach = exam.approach
-    desk = Desk(exam, examinee, dataset, clips, raw or clips, seed, device, report, memory or Memory())
+    desk = Desk(exam, examinee, dataset, clips, raw or clips, seed, device, report, memory or Memory(), native)
     desk = approach.prepare(desk)
     found = approach.learn(desk)
     validation, test = (approach.answer(desk, found.model, part) for part in ("val", "test"))

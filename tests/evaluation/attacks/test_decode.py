@@ -1,15 +1,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.functional import interpolate as resized
 
 from sfumato.anonymizers.base import Anonymizer
-from sfumato.datasets.base import Part
+from sfumato.datasets.base import ClipShape, Part
 from sfumato.evaluation.attacks import ATTACKS
-from sfumato.evaluation.attacks.decode import Decode, Decoder
+from sfumato.evaluation.attacks.decode import SIZES, Decode, Decoder, _missed, sizes_for
 from sfumato.evaluation.exam import Desk, Examinee, Memory, asked
 from sfumato.evaluation.material import anonymize_clips
 from sfumato.evaluation.whitening import cut, joined
@@ -49,7 +51,14 @@ def corner(video: Tensor, person: Tensor, coin: Tensor) -> Tensor:
     return shown
 
 
-CODED, KEYED, CORNER = Told(in_last_bits), Told(beside_a_key), Told(corner)
+def turned(video: Tensor, person: Tensor, coin: Tensor) -> Tensor:
+    """All of the first frame is a random grey; the second has the mean colour added to that: neither tells alone."""
+    shown = torch.full_like(video, 0.5) + 0.3 * (coin.view(-1, 1, 1, 1, 1) - 0.5)
+    shown[:, 1] += 0.3 * (video.mean((1, 3, 4)) - 0.5)[..., None, None]
+    return shown
+
+
+CODED, KEYED, CORNER, TURNED = Told(in_last_bits), Told(beside_a_key), Told(corner), Told(turned)
 
 
 def desk_for(anonymizer: Anonymizer) -> Desk:
@@ -79,14 +88,52 @@ def test_a_linear_code_is_decoded_before_anything_is_learnt() -> None:
 
 
 def test_the_size_of_tubelets_is_chosen_on_validation() -> None:
-    def chosen(anonymizer: Anonymizer) -> object:
-        return Decode(width=4).network(desk_for(anonymizer)).tubelet
+    def chosen(anonymizer: Anonymizer) -> tuple[int, ...]:
+        network = Decode(width=4).network(desk_for(anonymizer))
+        assert isinstance(network, Decoder)
+        return network.tubelet
 
-    assert chosen(NOTHING_HIDDEN) == TUBELET
-    assert (
-        chosen(CORNER) == TUBELET
-    )  # a larger one would paint over all the black around it, and be nearer to the raw clip by that
-    assert chosen(KEYED) == (2, 16, 16)
+    # A larger one than the corner would paint over all the black around it, and be nearer to the raw clip by that.
+    assert chosen(CORNER)[1:] == (8, 8)
+    assert chosen(KEYED)[1:] == (16, 16)
+    # The grey that one frame has been moved by is told by the other frame alone.
+    assert chosen(TURNED)[0] == 2
+
+
+def test_tubelets_are_tried_as_large_as_they_have_become() -> None:
+    assert sizes_for((8, 64, 64), None) == sizes_for((8, 64, 64), (64, 64)) == list(SIZES)
+    assert {(1, 14, 14), (2, 14, 14), (4, 14, 14), (1, 28, 28)} <= set(sizes_for((8, 112, 112), (64, 64)))
+    assert (1, 4, 6) in sizes_for((8, 32, 48), (64, 64))
+    assert all(frames <= 2 for frames, _, _ in sizes_for((2, 112, 112), (64, 64)))
+    assert sizes_for((8, 640, 640), (64, 64)) == list(SIZES)  # as large ones have more values than can be reckoned with
+
+
+def test_what_was_made_at_another_size_is_decoded_at_it() -> None:
+    """Pictures of 28×28, of squares of one colour each; the anonymizer worked at 16×16, where these have 8×8 pixels."""
+    draw = torch.Generator().manual_seed(0)
+    colours = torch.rand(80, FRAMES, 3, 2, 2, generator=draw).mean(1, keepdim=True).expand(-1, FRAMES, -1, -1, -1)
+    signs = torch.randn(4, 384, generator=draw).sign()
+    tokens = cut(resized(colours.flatten(0, 1), (16, 16), mode="nearest").unflatten(0, (80, FRAMES)), TUBELET)
+    coded = joined(0.5 + 0.2 * signs[0] + 0.05 * tokens[..., ::128] @ signs[1:], (FRAMES, 16, 16), TUBELET)
+
+    def source(video: Tensor, mode: str) -> Callable[[Part], Tensor]:
+        whole = resized(video.flatten(0, 1), (28, 28), mode=mode).unflatten(0, (80, 1, FRAMES))
+        pixels = (whole.clamp(0, 1) * 255).round().to(torch.uint8)
+        return lambda part: pixels[:64] if part == "train" else pixels[64:]
+
+    data = Parade()
+    data.shape = ClipShape(FRAMES, 28, 28)
+    who = Examinee("tiny-video", FitConfig(epochs=1, batch=8))
+    clips = source(coded, "bilinear"), source(colours, "nearest")
+    desk = Desk(ATTACKS.make(NAME), who, data, *clips, 0, CPU, None, Memory())
+
+    def missed(native: tuple[int, int] | None) -> tuple[tuple[int, ...], float]:
+        network = Decode(width=4).network(replace(desk, native=native))
+        assert isinstance(network, Decoder)
+        return network.tubelet[1:], _missed(network, desk)
+
+    (_, blind), (side, seeing) = missed(None), missed((16, 16))
+    assert side == (14, 14) and seeing < 0.5 * blind
 
 
 def test_black_tubelets_stay_black_and_those_that_are_cut_short_have_their_place() -> None:

@@ -9,6 +9,7 @@ anonymizer makes the pairs to learn from.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -22,11 +23,9 @@ from sfumato.evaluation.exam import Desk
 from sfumato.evaluation.whitening import ROUNDING, Size, axes_of, cut, grid_of, joined
 from sfumato.training.device import seeded
 
-SIZES: tuple[Size, ...] = (
-    (2, 8, 8),
-    (2, 16, 16),
-)  # the better one on validation is taken; one of two frames reads single ones too
+SIZES: tuple[Size, ...] = ((1, 8, 8), (2, 8, 8), (4, 8, 8), (1, 16, 16), (2, 16, 16))  # of tubelets that are tried
 SAMPLE = 40_000  # tubelets from which axes and the linear map are reckoned
+VALUES = 3000  # of a tubelet that is tried; to find the axes of more takes minutes
 RIDGE = 1e-3  # of the variance of a value along its axis
 
 
@@ -76,6 +75,19 @@ def _ridge(known: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
     return torch.linalg.solve(known.T @ known + strength, known.T @ (wanted - usual)).T.contiguous(), usual
 
 
+def sizes_for(clip: Size, native: tuple[int, int] | None) -> list[Size]:
+    """The tubelets that are tried on clips of (T, H, W): those of SIZES, and as large as these have become where the
+    anonymizer works at another size (height, width) and its pictures were brought to that of the clips.
+
+    >>> sizes_for((2, 112, 112), (64, 64))
+    [(1, 8, 8), (2, 8, 8), (1, 16, 16), (2, 16, 16), (1, 14, 14), (2, 14, 14), (1, 28, 28)]
+    """
+    rows, columns = (side / size for side, size in zip(clip[1:], native or clip[1:], strict=True))
+    resized = [(frames, round(height * rows), round(width * columns)) for frames, height, width in SIZES]
+    tried = dict.fromkeys((*SIZES, *resized))
+    return [size for size in tried if size[0] <= clip[0] and 0 < 3 * math.prod(size) <= VALUES]
+
+
 @torch.inference_mode()
 def _missed(decoder: Decoder, desk: Desk) -> float:
     """Its mean squared error on validation clips where they are not black: what larger tubelets paint around that is no merit."""
@@ -89,14 +101,16 @@ def _missed(decoder: Decoder, desk: Desk) -> float:
 
 @dataclass(frozen=True)
 class Decode(Undoing):
-    """Undoes by a `Decoder` of whole clips, for tubelets of the size whose linear map is the best on validation."""
+    """Undoes by a `Decoder` of whole clips, for tubelets of that size whose linear map is the best on validation."""
 
     width: int = 128
     rate: ClassVar[float] = 1e-3
     parts: ClassVar[int] = 4
 
     def network(self, desk: Desk) -> nn.Module:
-        found = [self._decoder(tubelet, desk).to(desk.device) for tubelet in SIZES]
+        clip = desk.dataset.shape
+        sizes = sizes_for((clip.frames, clip.height, clip.width), desk.native)
+        found = (self._decoder(tubelet, desk).to(desk.device) for tubelet in sizes)
         return min(found, key=lambda decoder: _missed(decoder, desk))
 
     def _decoder(self, tubelet: Size, desk: Desk) -> Decoder:

@@ -297,7 +297,7 @@ class KnownProtocol:
 
         return sit(
             exam, self.config.examinee(exam, self.dataset), self.dataset, source(pixels), seed=seed, device=self.device,
-            report=report, raw=source(self.material.clips.pixels), memory=self._memory,
+            report=report, raw=source(self.material.clips.pixels), memory=self._memory, native=anonymizer.spec.size,
         )  # fmt: skip
 
     def line(self, anonymizer: Anonymizer, answers: dict[str, list[Answers]], raw: dict[str, list[Answers]]) -> Line:
