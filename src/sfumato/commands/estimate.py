@@ -27,7 +27,7 @@ from sfumato.training.opponents import Lineup, make_opponent
 from sfumato.training.room import SHARE
 
 # benchmarks/results/train_speed_h200.json: at batch 32, clips of 16×112×112, a clip in either step of the game counts one.
-MEASURED_CLIPS, MEASURED_BATCH = 377.86, 32
+MEASURED_CLIPS, MEASURED_BATCH = 383.37, 32
 MEASURED = SPActConfig(
     anonymizer="unet", width=32, levels=0, cell=1, grey=False, sparsity_weight=0, utility_dilated=True,
     utility_update="alternate", budget_update="updated", budget_norm="batch", batch=MEASURED_BATCH,
