@@ -237,6 +237,10 @@ def certify(
         Path | None, typer.Option("--labels", help="a CSV with a column path; action, person, attributes are used too")
     ] = None,
     effort: Annotated[str, typer.Option(help="quick, standard or thorough: how many attackers, how long")] = "standard",
+    recordings: Annotated[
+        int | None,
+        typer.Option(min=1, help="how many are used at most; 240 on a CPU, 1500 on a GPU; of unnamed people 60, 300"),
+    ] = None,
     seeds: SeedsOption = 1,
     json_file: JsonOption = None,
     report: Annotated[Path | None, typer.Option("--report", help="also write two pages as self-contained HTML")] = None,
@@ -248,7 +252,9 @@ def certify(
     from sfumato.commands.judge import check_places
 
     check_places(json_file, report)
-    certificate = certify_footage(anonymizer, footage, labels, effort=effort, seeds=seeds, runs=runs, device=device)
+    certificate = certify_footage(
+        anonymizer, footage, labels, effort=effort, seeds=seeds, runs=runs, device=device, recordings=recordings
+    )
     show_certificate(certificate, json_file, report)
 
 

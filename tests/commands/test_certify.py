@@ -112,6 +112,20 @@ def test_known_answers(footage: Path, tmp_path: Path, trained: list[str]) -> Non
     assert len(trained) == 4
 
 
+def test_as_many_recordings_are_used_as_are_asked_for(
+    footage: Path, tmp_path: Path, sfumato: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(examination.SCALES, "cpu", replace(HASTY, recordings=24, linked=24))
+    labels = write_labels(footage / "many.csv", person=lambda n: n % 3, action=lambda n: "ab"[n % 2])
+    data = tmp_path / "c.json"
+    command = ["certify", "downsample", "--footage", footage, "--runs", tmp_path / "runs", "--json", data]
+    for more in ([], ["--labels", labels]):
+        for asked, used in (([], 24), (["--recordings", 30], 30), (["--recordings", 99], RECORDINGS)):
+            assert sfumato(*command, *more, *asked).code == 0
+            kept = json.loads(data.read_text())
+            assert (kept["recordings"], kept["found"]) == (used, RECORDINGS)
+
+
 def test_twelve_recordings_are_too_few(footage: Path, tmp_path: Path) -> None:
     few = tmp_path / "few"
     few.mkdir()

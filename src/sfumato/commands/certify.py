@@ -16,8 +16,9 @@ from sfumato.training.device import pick_device
 
 
 def certify_footage(
-    name: str, footage: Path | None, labels: Path | None, *, effort: str, seeds: int, runs: Path, device: str
-) -> Certificate:
+    name: str, footage: Path | None, labels: Path | None, *, effort: str, seeds: int, runs: Path, device: str,
+    recordings: int | None = None,
+) -> Certificate:  # fmt: skip
     """The certificate of an anonymizer by name; or, where `name` is the JSON file of one, that one, if it is unchanged."""
     if name.endswith(".json") and footage is None and labels is None:
         return Certificate.load(Path(name))
@@ -32,7 +33,7 @@ def certify_footage(
     with monitored() as monitor:
         return certify(
             anonymizer, footage, labels, effort=effort, seeds=seeds, device=where, folder=folder,
-            watch=Watch(monitor.total, monitor.done, monitor.status),
+            watch=Watch(monitor.total, monitor.done, monitor.status), recordings=recordings,
         )  # fmt: skip
 
 

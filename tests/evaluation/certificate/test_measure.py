@@ -178,5 +178,7 @@ def test_few_people_rule_nothing_out_however_many_recordings_there_are() -> None
     assert by_recording.leakage.high < 0.25 < 0.5 < by_person.leakage.high
     assert (by_recording.exposure, by_person.exposure) == ("not shown to leak", "too little footage")
     assert set(by_person.leakage.intervals) == set(by_person.score.intervals) == {"videos", "persons"}
-    assert ", of more people too." in doubts(Exposure.too_little, [by_person], 400)[0]
-    assert "people" not in doubts(Exposure.too_little, [replace(by_recording, exposure="too little footage")], 400)[0]
+    assert ", of more people too." in doubts(Exposure.too_little, [by_person], 400, 400)[0]
+    assert (
+        "people" not in doubts(Exposure.too_little, [replace(by_recording, exposure="too little footage")], 400, 400)[0]
+    )

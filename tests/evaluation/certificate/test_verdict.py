@@ -94,18 +94,18 @@ def test_words() -> None:
 
 
 def test_too_little_footage_is_said_with_how_much_would_do_and_what_could_have_escaped() -> None:
-    (line,) = doubts(Exposure.too_little, [finding(Exposure.too_little, high=0.4)], 12)
+    (line,) = doubts(Exposure.too_little, [finding(Exposure.too_little, high=0.4)], 12, 12)
     assert line == (
         "12 recordings are too few for a conclusion about who a person is: give at least 40 in all. "
         "A leak of up to 40% of what raw video gives away could have gone unnoticed."
     )
-    assert "up to 100%" in doubts(Exposure.too_little, [finding(Exposure.too_little, detectable=1.7)], 12)[0]
-    assert doubts(Exposure.full, [finding(Exposure.full)], 12) == [
-        "12 recordings are enough to show this leak, and too few to rule others out: give at least 20."
+    assert "up to 100%" in doubts(Exposure.too_little, [finding(Exposure.too_little, detectable=1.7)], 12, 12)[0]
+    assert doubts(Exposure.full, [finding(Exposure.full)], 12, 12) == [
+        "12 recordings are enough to show this leak, and too few to rule others out: give at least 20 in all."
     ]
-    assert doubts(Exposure.full, [finding(Exposure.full)], 20) == []
-    assert "up to 20%" in doubts(Exposure.not_shown, [finding(Exposure.not_shown)], 40)[0]
-    assert "scores 40%, where guessing scores 5%" in doubts(Exposure.weak, [finding(Exposure.weak)], 40)[0]
+    assert doubts(Exposure.full, [finding(Exposure.full)], 20, 20) == []
+    assert "up to 20%" in doubts(Exposure.not_shown, [finding(Exposure.not_shown)], 40, 40)[0]
+    assert "scores 40%, where guessing scores 5%" in doubts(Exposure.weak, [finding(Exposure.weak)], 40, 40)[0]
 
 
 def test_what_was_not_tested() -> None:
@@ -127,3 +127,11 @@ def test_no_word_promises_too_much() -> None:
     said = " ".join([*MEANING.values(), *(level.value for level in Exposure), *_NEVER])
     said += "".join(headline(level, [finding(level)]) for level in Exposure)
     assert not re.search(r"\b(anonymous|safe|secure|private|protected|guarantee\w*)\b", said, re.IGNORECASE)
+
+
+def test_who_has_more_footage_than_was_used_is_told_to_use_it() -> None:
+    (line,) = doubts(Exposure.too_little, [finding(Exposure.too_little, high=0.4)], 12, 100)
+    assert "who a person is: use 40 of the 100 that are there, --recordings 40. A leak" in line
+    (line,) = doubts(Exposure.too_little, [finding(Exposure.too_little, high=0.4)], 12, 39)
+    assert "give at least 40 in all" in line
+    assert "--recordings 20." in doubts(Exposure.full, [finding(Exposure.full)], 12, 30)[0]

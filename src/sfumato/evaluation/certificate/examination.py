@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import get_args
 
@@ -109,9 +109,11 @@ class _Setting:
 
 def certify(
     anonymizer: Anonymizer, footage: Path, labels: Path | None, *, seeds: int, device: torch.device, folder: Path,
-    watch: Watch, effort: str = STANDARD, scale: Scale | None = None,
+    watch: Watch, effort: str = STANDARD, recordings: int | None = None, scale: Scale | None = None,
 ) -> Certificate:  # fmt: skip
     """Attack the anonymizer on the footage; finished trainings are kept in `folder` and reused.
+
+    recordings: so many are used at most; None: as many as the device can afford.
 
     >>> certify(load("blur"), Path("camera-3"), None, seeds=1, device=cpu, folder=runs, watch=Watch()).verdict
     'largely exposed'
@@ -122,6 +124,8 @@ def certify(
             "choose another anonymizer",
         )
     how = scale or SCALES["cuda" if device.type == "cuda" else "cpu"]
+    if recordings:
+        how = replace(how, recordings=recordings, linked=recordings)
     spec = anonymizer.spec
     sampling = Sampling(spec.length or how.frames, how.size, spec.frame_step if spec.length else None)
     files = footage_files(footage)
@@ -145,7 +149,7 @@ def certify(
     hashes = {"anonymizer": fingerprint(anonymizer), "footage": digest, "code": code_digest()}
     return Certificate(
         label(anonymizer), level.value, headline(level, about), exposed, meaning(level, exposed),
-        doubts(level, findings, len(used)), findings, utility, _untested(asking, rare, effort, len(used), len(files)),
+        doubts(level, findings, len(used), len(files)), findings, utility, _untested(asking, rare, effort, len(used), len(files)),
         str(footage), str(labels or ""), len(used), len(files), [sampling.frames, how.size, how.size],
         {exam.name: one.recognizer(exam) for one, exam in exams}, {exam.name: one.steps(exam) for one, exam in exams},
         effort, seeds, {**hashes, "labels": file_digest(labels)} if labels else hashes, hardware(device), versions(), commit(),

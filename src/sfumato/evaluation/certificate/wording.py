@@ -46,10 +46,12 @@ def headline(level: Exposure, about: Sequence[Finding]) -> str:
     return f"{listed[0].upper()}{listed[1:]} {'are' if len(names) > 1 else 'is'} {level.value}"
 
 
-def doubts(level: Exposure, findings: Sequence[Finding], recordings: int) -> list[str]:
+def doubts(level: Exposure, findings: Sequence[Finding], used: int, there: int) -> list[str]:
     """What limits the verdict, question by question: too little footage and how much would do, attackers that are too weak.
 
-    >>> doubts(Exposure.too_little, [finding], recordings=12)
+    used: so many of the recordings that are `there`.
+
+    >>> doubts(Exposure.too_little, [finding], used=12, there=12)
     ['12 recordings are too few for a conclusion about who a person is: give at least 20. A leak of up to 40% of …']
     """
     found = []
@@ -60,7 +62,7 @@ def doubts(level: Exposure, findings: Sequence[Finding], recordings: int) -> lis
             people = ", of more people too" if f.leakage.high in f.leakage.intervals.get(PERSONS, ()) else ""
             found.append(
                 f"{f.recordings} recordings are too few for a conclusion about {f.title}: "
-                f"give at least {f.needed} in all{people}. "
+                f"{_more(f.needed, there)}{people}. "
                 f"A leak of up to {escaped:.0%} of what raw video gives away could have gone unnoticed."
             )
         elif f.exposure == Exposure.weak.value:
@@ -73,12 +75,21 @@ def doubts(level: Exposure, findings: Sequence[Finding], recordings: int) -> lis
             found.append(
                 f"About {f.title}: a leak of up to {escaped:.0%} of what raw video gives away could have gone unnoticed."
             )
-    if level.leaks and recordings < ENOUGH:
+    if level.leaks and used < ENOUGH:
         found.insert(
             0,
-            f"{recordings} recordings are enough to show this leak, and too few to rule others out: give at least {ENOUGH}.",
+            f"{used} recordings are enough to show this leak, and too few to rule others out: {_more(ENOUGH, there)}.",
         )
     return found
+
+
+def _more(needed: int, there: int) -> str:
+    """How to come to that many recordings in all, of which so many are there."""
+    return (
+        f"use {needed} of the {there} that are there, --recordings {needed}"
+        if needed <= there
+        else f"give at least {needed} in all"
+    )
 
 
 def not_tested(
