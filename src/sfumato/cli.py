@@ -239,7 +239,7 @@ def certify(
     effort: Annotated[str, typer.Option(help="quick, standard or thorough: how many attackers, how long")] = "standard",
     recordings: Annotated[
         int | None,
-        typer.Option(min=1, help="how many are used at most; 240 on a CPU, 1500 on a GPU; of unnamed people 60, 300"),
+        typer.Option(min=1, help="how many are used at most; 1000 on a CPU, 1500 on a GPU; of unnamed people 60, 300"),
     ] = None,
     seeds: SeedsOption = 1,
     json_file: JsonOption = None,

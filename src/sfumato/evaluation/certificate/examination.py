@@ -53,11 +53,12 @@ class Scale:
     size: int = 112
 
 
-# A CPU takes minutes. Of the attackers on one question each is the stronger one somewhere: single frames give a blurred
-# person away, where things are a coarse picture, and what is faint one that was repainted.
+# A CPU takes minutes, since a training has so many steps however many recordings there are. Of the attackers on one question
+# each is the stronger one somewhere: single frames give a blurred person away, where things are a coarse picture, and what is
+# faint one that was repainted.
 SCALES = {
     "cpu": Scale(
-        "tiny", 8, 160, 240, 60, 2,
+        "tiny", 8, 160, 1000, 60, 2,
         (
             "frame", "video-placed", "decode-frame", "identity-frames", "identity-placed", "decode-identity-frames",
             "reid-frames",
