@@ -35,7 +35,7 @@ CASES = [
     # What these two ask and of whom, tests/evaluation/test_novel.py shows of both.
     pytest.param("novel-actions", BOTH, ATTRIBUTES, marks=pytest.mark.nightly),
     pytest.param("novel-attributes", "theatre:small", ATTRIBUTES, marks=pytest.mark.nightly),
-    ("frame-level", "theatre:small", ["frame", "identity-frames"]),
+    ("frame-level", "theatre:small", ["frame", "identity-frames", "reid-frames"]),
     ("redressed", "theatre:small", ["identity", "identity-frames", "identity-placed", "reid", "reid-frames"]),
 ]
 

@@ -27,7 +27,9 @@ class Effort:
 
 EFFORTS = {
     "quick": Effort("the attackers that are the strongest most often, half as long", 0.5),
-    STANDARD: Effort("the attackers of the protocol", 1.0),
+    STANDARD: Effort(
+        "the attackers of the protocol, and where they name people one who recognises strangers again", 1.0
+    ),
     "thorough": Effort("every attacker there is, six architectures more, twice as long, and all of them together", 2.0),
 }
 
@@ -52,8 +54,9 @@ def attacks_of(effort: str, usual: Sequence[str]) -> tuple[str, ...]:
     ('frame',)
     """
     find_effort(effort)
-    if effort == STANDARD:
-        return tuple(usual)
+    names_people = any(name.startswith("identity") for name in usual)
+    if effort == STANDARD:  # who is not named may be recognised again
+        return (*usual, REID_FRAMES.name) if names_people else tuple(usual)
     if effort == "quick":
         return tuple(name for name in usual if name in QUICK_ATTACKS) or tuple(usual)
     every = ((family.name, exam) for family in FAMILIES for exam in family.make())
@@ -62,5 +65,5 @@ def attacks_of(effort: str, usual: Sequence[str]) -> tuple[str, ...]:
         for family, exam in every
         if exam.name.removeprefix(f"{family}-").removesuffix(f"-{exam.recognizer}") in usual
     ]
-    again = (REID, REID_FRAMES, FACE, FACE_PHOTOS) if any(name.startswith("identity") for name in usual) else ()
+    again = (REID, REID_FRAMES, FACE, FACE_PHOTOS) if names_people else ()
     return (*usual, *more, *(exam.name for exam in again), ENSEMBLE.name)

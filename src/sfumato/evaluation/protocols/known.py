@@ -391,7 +391,7 @@ class KnownProtocol:
             *effort_notes(lines, self.config.epochs),
         ]
         if any(len(self._counted(line.strongest)) < len(line.strongest) for line in lines):
-            notes.append("a target that only more effort attacks, and cannot read on raw video, is not in the headline")
+            notes.append("a target that only the effort adds, and nobody can read on raw video, is not in the headline")
         if not people:
             notes.append("who is in the clips is not known: the action may be judged on people seen in training")
         elif people < 5:
