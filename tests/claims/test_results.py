@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -210,9 +211,9 @@ def test_running_a_claim_does_what_it_lacks(place: Path, ledger: Ledger, monkeyp
     assert gather(ledger, place)["sharp at 0.5", "residual", "the same"].values == (0.5, 0.5)
 
 
-def test_what_other_code_has_measured_is_run_again_unless_it_is_to_be_kept(
-    place: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def run(place: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """Runs all claims of a ledger, one seed, without training anything; how many rows that gave."""
     monkeypatch.setattr(
         results, "run_tasks",
         lambda tasks, lanes: [
@@ -220,14 +221,20 @@ def test_what_other_code_has_measured_is_run_again_unless_it_is_to_be_kept(
         ],
     )  # fmt: skip
 
-    def run(*, keep_older: bool = False) -> int:
+    def rows(ledger: Ledger, *, keep_older: bool = False) -> int:
         more = {"seeds": 1, "device": "cpu", "lanes": 1, "keep_older": keep_older}
         return len(list(run_claims(ledger.claims, ledger, place, place, **more)))
 
-    assert run() == 3 and run() == 0
+    return rows
+
+
+def test_what_other_code_has_measured_is_run_again_unless_it_is_to_be_kept(
+    place: Path, ledger: Ledger, run: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(ledger) == 3 and run(ledger) == 0
     monkeypatch.setattr(results, "code_of", lambda method: "other")
-    assert run(keep_older=True) == 0
-    assert run() == 3 and run() == 0
+    assert run(ledger, keep_older=True) == 0
+    assert run(ledger) == 3 and run(ledger) == 0
     assert [row["code"] for row in read_rows(place / "rows.csv")[3:]] == ["other"] * 3
 
 
@@ -282,19 +289,8 @@ def test_all_attackers_of_a_laptop_do_not_outdo_some_of_a_gpu(place: Path, grown
 
 
 def test_what_has_not_met_all_attackers_is_run_again(
-    place: Path, ledger: Ledger, grown: Ledger, monkeypatch: pytest.MonkeyPatch
+    place: Path, ledger: Ledger, grown: Ledger, run: Callable[..., int]
 ) -> None:
-    monkeypatch.setattr(
-        results, "run_tasks",
-        lambda tasks, lanes: [
-            (plan, judged() | about(plan, trial, seed, at)) for plan, (trial, seed, ats) in tasks for at in ats
-        ],
-    )  # fmt: skip
-
-    def run(ledger: Ledger, *, keep_older: bool = False) -> int:
-        more = {"seeds": 1, "device": "cpu", "lanes": 1, "keep_older": keep_older}
-        return len(list(run_claims(ledger.claims, ledger, place, place, **more)))
-
     assert run(ledger) == 3 and run(ledger) == 0
     assert run(grown, keep_older=True) == 3 and run(grown, keep_older=True) == run(grown) == 0
     assert [row["attacks"] for row in read_rows(place / "rows.csv")] == ["frame"] * 3 + ["frame+decode-frame"] * 3
