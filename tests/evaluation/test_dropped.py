@@ -113,10 +113,12 @@ def test_the_reader_looks_at_what_is_to_be_seen_and_begins_with_the_mean() -> No
     reader = TubeletReader(TUBELET, (2, 3, 3), seen, cells=2).eval()
     video = clips(2)[:, 0].float() / 255
     assert reader(video).shape == (2, 2, 3, 2, 2) and not reader(video).any()
-    nn.init.ones_(reader.head.weight)
+    # Not all alike: what is normalised sums to nothing but rounding.
+    nn.init.normal_(reader.head.weight, generator=torch.Generator().manual_seed(0))
     other = video.clone()
     other[0, 2:, :, 8:, 8:] = 0
-    assert (reader(other)[0] != reader(video)[0]).all() and reader(other)[1].equal(reader(video)[1])
+    changes = (reader(other) - reader(video)).abs()
+    assert changes[0].mean() > 1e-2 and not changes[1].any()
 
 
 def test_the_reader_tells_steps_apart_and_takes_black_for_nothing() -> None:
