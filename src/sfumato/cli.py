@@ -136,7 +136,8 @@ def train(
 
     `sfumato train vlm` teaches the small vision-language model that laf and zero-shot need, by drawn clips and captions.
     """
-    from sfumato.commands.train import show_run, train_method
+    from sfumato.commands.outcome import show_run
+    from sfumato.commands.train import train_method
 
     try:
         run = train_method(

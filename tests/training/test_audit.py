@@ -52,9 +52,23 @@ def test_twins_begin_alike_and_see_the_same_clips_with_and_without_f_a(
         assert equal(seen[id(b)], [dealt.first, dealt.second])
         assert equal(seen[id(a)], given)
     game.watch_audit()  # and so on the clips they are watched on
-    watched = game.deal.watched_views(raw[1].level)
+    watched = game.deal.watched_views(raw[1].level, plain=raw[1].told)
     assert equal(seen[id(raw[1])], [watched.first, watched.second])
     assert not seen[id(hidden[1])][0].equal(watched.first)
+
+
+def test_who_is_told_labels_is_watched_on_clips_as_they_are() -> None:
+    game = make_game(budget_models=PAIR)
+    clips = game.banks.watch_privacy.pixels.float() / 255
+    for level, shown in (("frame", 1), ("video", clips.shape[1])):
+        plain, distorted = (game.deal.watched_views(level, plain=plain) for plain in (True, False))
+        assert plain.first.shape == distorted.first.shape == (len(clips), shown, *clips.shape[2:])
+        assert plain.answers.equal(distorted.answers) and not plain.first.equal(distorted.first)
+        # every frame of them is one of the clip's own
+        assert (plain.first[:, :, None] == clips[:, None]).flatten(3).all(3).any(2).all()
+    game.audit.begin()
+    asked = [(attacker.lineup.kind, attacker.told) for attacker in game.audit.attackers["raw"]]
+    assert asked == [("nt-xent", False), ("nt-xent", False), ("labels", True)]
 
 
 def test_attackers_learn_at_their_own_rate() -> None:

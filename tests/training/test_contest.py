@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,18 +17,31 @@ from sfumato.errors import SfumatoError
 from sfumato.training.audit import verdict
 from sfumato.training.contest import Stage, audit, confront, contest, meet_opponents, minimax
 from sfumato.training.frame_game import FrameGame
-from sfumato.training.opponents import Views
+from sfumato.training.opponents import Opponent, Views
 from sfumato.training.phases import Progress
 from sfumato.training.processes import launch
 from sfumato.training.run import RunFolder
 
-from .toys import CPU, equal, flat, logged, make_game, make_stage, objectives, same, snapshot, tiny, train_in_crew
+from .toys import (
+    CPU,
+    equal,
+    flat,
+    logged,
+    make_banks,
+    make_game,
+    make_stage,
+    objectives,
+    same,
+    snapshot,
+    tiny,
+    train_in_crew,
+)
 
 PHASES = ["reconstruct", "opponents", "minimax", "audit"]
 PAIR = "tiny-frame+tiny-video"
 ENSEMBLE: dict[str, Any] = {
     "budget": "labels", "confusion": "entropy", "budget_models": PAIR, "budget_norm": "batch", "strongest": True,
-    "restart_steps": 2, "history": 2, "schedule": "one-cycle",
+    "restart_steps": 2, "history": 2, "schedule": "one-cycle", "steps": 6,
 }  # fmt: skip
 SHORT: dict[str, Any] = {"reconstruction_steps": 1, "opponent_steps": 1, "audit_steps": 2}
 QUEUE: dict[str, Any] = {
@@ -103,13 +117,14 @@ def test_together_the_utility_model_has_no_step_of_its_own(monkeypatch: pytest.M
 
 
 def test_opponents_begin_anew_every_so_many_steps() -> None:
-    game = make_game(budget_models=PAIR, restart_steps=2, history=3)
+    game = make_game(budget_models=PAIR, restart_steps=2, history=3, steps=7)
     phase = minimax(game, *objectives(game))
     counts = []
-    for number in range(5):
+    for number in range(7):
         phase.step(number)
         counts.append((game.restarts, len(game.past)))
-    assert counts == [(0, 0), (0, 0), (1, 1), (1, 1), (2, 2)]
+    # Not in step 6: f_A would end before an f_B that has hardly learnt, and be reported as having beaten it.
+    assert counts == [(0, 0), (0, 0), (1, 1), (1, 1), (2, 2), (2, 2), (2, 2)]
 
 
 def test_a_phase_is_over_when_its_threshold_is_reached() -> None:
@@ -134,20 +149,36 @@ def test_a_phase_is_over_when_its_threshold_is_reached() -> None:
     assert fooled({"L_T": 9.0, "L_B": 3.0, "L_B1": 3.0}) and not fooled({"L_T": 9.0, "L_B": 2.9, "L_B1": 3.0})
     assert not fooled({"L_T": 9.0, "L_B": 3.0, "L_B1": 2.9})  # th_Bmax: not while one f_B still reads
 
+    # Before an f_B that has never read there is nothing to win, neither now nor after the run was taken up again.
+    idle, taken_up = make_game(budget_maximum=3.0), make_game(budget_maximum=3.0)
+    last = minimax(idle, *objectives(idle)).enough
+    assert not last({"L_T": 9.0, "L_B": 4.1}) and not last({"L_T": 9.0, "L_B": 2.0})
+    taken_up.load_state_dict(idle.state_dict())
+    assert last({"L_T": 9.0, "L_B": 4.1})
+    assert minimax(taken_up, *objectives(taken_up)).enough({"L_T": 9.0, "L_B": 4.1})
+
     endless = make_game(budget_maximum=0.0)
     assert not minimax(endless, *objectives(endless)).enough({"L_T": 0.0, "L_B": 99.0})
     alone = make_game(budget_maximum=3.0, budget_update="none")
     assert not minimax(alone, *objectives(alone)).enough({"L_T": 0.0})
 
 
-def test_every_phase_ends_early_where_little_is_asked(tmp_path: Path) -> None:
+def test_every_phase_ends_early_where_little_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     little = {
         "reconstruction_threshold": 9.0,
         "utility_threshold": 9.0,
         "budget_threshold": 9.0,
-        "budget_maximum": 1e-6,
+        "budget_maximum": 3.0,
     }
-    play(make_stage(tmp_path / "run"), **little)
+    game = FrameGame(tiny(**little), make_banks(), seed=0, device=CPU)
+    stage, (objective, utility_loss) = make_stage(tmp_path / "run"), objectives(game)
+    losses, watch = iter([2.9, 3.0, 3.0]), game.watch_opponents  # it has read before it is beaten
+
+    def watch_opponents(opponents: Sequence[Opponent], *, raw: bool = False) -> dict[str, float]:
+        return watch(opponents, raw=raw) | ({"L_B": next(losses)} if opponents is game.opponents else {})
+
+    monkeypatch.setattr(game, "watch_opponents", watch_opponents)
+    contest(game, objective, utility_loss, stage)
     watched = [(line["phase"], line["step"]) for line in logged(tmp_path / "run") if line["kind"] == "watch"]
     assert watched == [("reconstruct", 2), ("opponents", 2), ("minimax", 2), ("audit", 2), ("audit", 3)]
 
@@ -315,7 +346,7 @@ def test_the_result_says_what_each_opponent_reads_old_and_new(tmp_path: Path) ->
     for row, number in zip(found, ("", "1", "2"), strict=True):
         assert row["in training"] == old.get(f"f_B{number} reads")
         assert row["fresh"] == new[f"anonymized f_B{number} reads"] and row["raw"] == new[f"raw f_B{number} reads"]
-        assert row["verdict"] == ("measured" if row["raw"] >= row["chance"] + 0.1 else "inconclusive")
+        assert row["verdict"] == verdict(row)
     # the two f_B once more, told two attributes' values and four people; then one that is told the people alone
     assert [(row["f_B"], row["task"], row["chance"]) for row in found] == [
         ("tiny-frame", "labels", 0.375), ("tiny-video", "labels", 0.375), ("tiny-frame", "labels", 0.25),
@@ -352,8 +383,15 @@ def test_the_twins_on_raw_video_begin_alike_and_see_no_anonymizer(monkeypatch: p
 
 
 def test_an_attacker_that_cannot_read_raw_video_proves_nothing() -> None:
-    assert verdict(raw=0.34, chance=0.25) == verdict(raw=None, chance=0.0) == "inconclusive"
-    assert verdict(raw=0.36, chance=0.25) == "measured"
+    row = {"chance": 0.25, "in training": 0.3, "fresh": 0.3}
+    assert verdict({**row, "raw": 0.34}) == "inconclusive" and verdict({**row, "raw": 0.36}) == "measured"
+
+
+def test_a_fresh_attacker_that_learnt_less_than_it_could_proves_nothing() -> None:
+    row = {"chance": 0.25, "raw": 0.9, "in training": 0.8, "fresh": 0.69}
+    assert verdict(row) == "inconclusive"  # what the f_B reads that f_A was trained against is there to be read
+    assert verdict({**row, "fresh": 0.75}) == verdict({**row, "in training": None}) == "measured"
+    assert verdict({**row, "in training": None, "fresh": 0.1}) == "inconclusive"  # guessing would have been better
 
 
 def test_a_finished_run_needs_no_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,8 @@
-"""`sfumato train`: a method, its data, a run folder; at the end, what a fresh attacker reads beside the old ones."""
+"""`sfumato train`: a method, its data, a run folder."""
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -12,9 +11,8 @@ from typing import Any
 
 import torch
 from rich.progress import Progress as Bars
-from rich.table import Table
 
-from sfumato.commands.console import bars, err, out, say
+from sfumato.commands.console import bars, err, say
 from sfumato.commands.judge import report_problems, telling_once
 from sfumato.datasets import VideoDataset, open_dataset
 from sfumato.datasets.base import Progress as Loading
@@ -24,14 +22,13 @@ from sfumato.methods import METHODS, find_method
 from sfumato.registry import unknown_name
 from sfumato.theatre.compositions import rehearsed
 from sfumato.training.adversarial import OF_BUDGET_MODELS
-from sfumato.training.audit import idle
 from sfumato.training.bank import Bank, load_bank, training_indices, watched_indices
-from sfumato.training.captions import UNSEEN, CaptionConfig, train_captions, weights_folder
+from sfumato.training.captions import CaptionConfig, train_captions
 from sfumato.training.contest import Stage
 from sfumato.training.dealing import Banks
 from sfumato.training.device import hardware, pick_device
 from sfumato.training.feature_data import FEATURES, FeatureStage
-from sfumato.training.motions import EncoderConfig, encoder_folder, train_encoder
+from sfumato.training.motions import EncoderConfig, train_encoder
 from sfumato.training.options import load_options, read_recipe, to_dict
 from sfumato.training.phases import Progress
 from sfumato.training.processes import current, device_of, launch
@@ -41,8 +38,6 @@ from sfumato.training.run import RunFolder
 VLM, ENCODER = "vlm", "encoder"
 TAUGHT: dict[str, type[CaptionConfig] | type[EncoderConfig]] = {VLM: CaptionConfig, ENCODER: EncoderConfig}
 WATCHED = 128  # clips a training is watched by
-DRAWN_PEOPLE = "It was made on drawn people: about real video it has shown nothing."
-UNREAD = 0.9  # of the loss of guessing: an f_T that is no better reads nothing
 
 
 @dataclass(frozen=True)
@@ -289,111 +284,3 @@ class Screen:
     def _update(self, **fields: Any) -> None:
         if self.shown and self.task is not None:
             self.shown.update(self.task, **fields)
-
-
-def show_run(run: RunFolder) -> None:
-    """What came out, in a few lines: no number of the training's own is a judgement."""
-    result = run.read_result()
-    watched = result["watched"]
-    if run.about()["method"] == VLM:
-        _show_vlm(run, result["examined"])
-        return
-    if run.about()["method"] == ENCODER:
-        _show_encoder(run, result["examined"])
-        return
-    say(f"anonymizer: {run.anonymizer}")
-    if "features" in result:
-        _show_adapter(result)
-        return
-    if watched["action"] is not None:
-        say(f"action on new people, by the f_T it was trained with: {_percent(watched['action'])}")
-    about = run.about()
-    # Of other pictures the mean brightness tells nothing.
-    if about["config"].get("sparsity_weight"):
-        say(f"share of the picture that is not black: {_percent(watched['shown'])}")
-    if result["audit"]:
-        table = Table("attacker", "task", "guessing", "raw video", "trained against", "fresh", "", box=None)
-        for row in result["audit"]:
-            figures = [_percent(row[key]) for key in ("chance", "raw", "in training", "fresh")]
-            table.add_row(row["f_B"], row["task"], *figures, "" if row["verdict"] == "measured" else row["verdict"])
-        out.print(table)
-        say(
-            "What a fresh attacker reads is what counts, and only where it can read raw video; the judge's may read more."
-        )
-    elif about["config"].get("audit_steps"):
-        say(
-            "No fresh attacker was set on it: nobody played f_B, and the data tells neither who people are nor what they "
-            "look like. What it hides is not known."
-        )
-    blind = result.get("guessing", {}).get("L_T")
-    if blind and watched["L_T"] > UNREAD * blind:
-        say(
-            f"f_T hardly reads what f_A draws (L_T {watched['L_T']:.2f}, guessing {blind:.2f}): what it hides is destroyed; "
-            "train longer, or with another utility"
-        )
-    if any(idle(row) for row in result["audit"]):
-        say(
-            "f_B never read anything, of raw video neither: f_A had no opponent, and what it hides is not f_B's doing; give f_B "
-            "more opponent_steps, a higher budget_rate or other budget_models"
-        )
-    if str(about["data"]).startswith("theatre"):
-        say(DRAWN_PEOPLE)
-    say(f"judge it: {shlex.join(['sfumato', *_judgement(str(run.anonymizer), about['data'], about['config'])])}")
-
-
-def _judgement(anonymizer: str, data: str, config: Mapping[str, Any]) -> list[str]:
-    """What to ask next: of recordings nobody has labelled only the attackers can be; who had a teacher is read by it."""
-    if data.startswith("footage:"):
-        return ["certify", anonymizer, "--footage", data.removeprefix("footage:").partition("?")[0]]
-    if not config.get("vlm"):
-        return ["judge", anonymizer, "--data", data]
-    # Of the theatre's own actions a small teacher was told the names: those it was never shown are zero-shot.
-    unseen = f"theatre:{UNSEEN[data]}" if data in UNSEEN else data
-    return ["judge", anonymizer, "--data", unseen, "--protocol", "zero-shot", "--vlm", config["vlm"]]
-
-
-def _show_vlm(run: RunFolder, found: dict[str, Any]) -> None:
-    where, data = weights_folder(run), run.about()["data"]
-    say(f"vision-language model: {where}")
-    say(
-        f"actions it was never shown, by their descriptions: {_percent(found['top1'])} of {found['clips']} clips, "
-        f"guessing {_percent(found['chance'])}"
-    )
-    told = ["judge", "ANONYMIZER", "--protocol", "zero-shot", "--vlm", str(where), "--data", f"theatre:{UNSEEN[data]}"]
-    say(f"judge with it: {shlex.join(['sfumato', *told])}")
-
-
-def _show_encoder(run: RunFolder, found: dict[str, Any]) -> None:
-    where = encoder_folder(run)
-    say(f"encoder: {where}")
-    say(
-        f"motions told apart: {_percent(found['top1'])} of {found['clips']} new clips, among {found['motions']}, "
-        f"guessing {_percent(found['chance'])}"
-    )
-    told = ["features", "extract", run.about()["data"], "--encoder", str(where), "-o", "features"]
-    say(f"use it: {shlex.join(['sfumato', *told])}")
-
-
-def _show_adapter(result: dict[str, Any]) -> None:
-    """Of an anonymizer of features."""
-    watched, raw, features = result["watched"], result["raw"], result["features"]
-    trained = sum(result["parameters"].values())
-    say(
-        f"for features of '{features['encoder']}', {features['width']} wide; {trained / 1e6:.2f} M parameters were trained"
-    )
-    if watched["action"] is not None:
-        say(f"action on new people, by the head it was trained with: {_percent(watched['action'])}")
-    if raw:
-        say(
-            f"static clips that find the other one of their video: {_percent(watched['pairs found'])}, "
-            f"in raw features {_percent(raw['pairs found'])}, by guessing {_percent(raw['guessing'])}"
-        )
-    say("What an attacker reads from these features has not been asked: no number here is a judgement.")
-    if result["drawn"]:
-        say(DRAWN_PEOPLE)
-
-
-def _percent(share: float | None) -> str:
-    if share is None:
-        return "–"
-    return f"{100 * share:.{0 if share >= 0.1 else 1}f}%"  # guessing one of hundreds is not 0%

@@ -54,13 +54,23 @@ class Audit:
                 optimizer.load_state_dict(kept)
 
 
-def verdict(raw: float | None, chance: float) -> str:
-    """Whether a line may be believed.
+def unripe(row: Mapping[str, Any]) -> bool:
+    """Whether, by its line in the audit, a fresh attacker has learnt less than it could have without looking, or than the
+    f_B that f_A was trained against: what it does not read is then no merit of f_A's.
 
-    >>> verdict(raw=0.01, chance=0.004)
+    >>> unripe({"chance": 0.7, "in training": 0.9, "fresh": 0.75}), unripe({"chance": 0.7, "in training": None, "fresh": 0.75})
+    (True, False)
+    """
+    return bool(row["fresh"] < max(row["chance"], row["in training"] or 0.0) - FLOOR)
+
+
+def verdict(row: Mapping[str, Any]) -> str:
+    """Whether a line of the audit may be believed.
+
+    >>> verdict({"raw": 0.01, "chance": 0.004, "in training": None, "fresh": 0.004})
     'inconclusive'
     """
-    return "measured" if raw is not None and raw >= chance + FLOOR else "inconclusive"
+    return "measured" if row["raw"] >= row["chance"] + FLOOR and not unripe(row) else "inconclusive"
 
 
 def idle(row: Mapping[str, Any]) -> bool:

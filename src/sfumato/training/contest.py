@@ -82,7 +82,9 @@ def meet_opponents(game: Game, utility_loss: UtilityLoss) -> Phase:
         return losses | game.budget_step("opponents", turn, game.opponents, game.budget_optimizers)
 
     def enough(seen: dict[str, float]) -> bool:
-        return seen["L_T"] <= c.utility_threshold and all(loss <= c.budget_threshold for loss in _budget_losses(seen))
+        losses = _budget_losses(seen)
+        game.beaten(losses)  # nobody is yet, but who reads now can be later
+        return seen["L_T"] <= c.utility_threshold and all(loss <= c.budget_threshold for loss in losses)
 
     return Phase("opponents", c.opponent_steps, step, lambda: _watch_all(game), enough)
 
@@ -93,7 +95,7 @@ def minimax(game: Game, objective: Objective, utility_loss: UtilityLoss) -> Phas
 
     def step(number: int) -> Terms:
         game.schedule(number)
-        if c.restart_steps and number and number % c.restart_steps == 0 and game.opponents:
+        if _due(number, c.restart_steps, c.steps) and game.opponents:
             game.restart(number)
         terms = game.anonymizer_step(number, objective)
         if c.utility_update == "alternate":
@@ -105,7 +107,7 @@ def minimax(game: Game, objective: Objective, utility_loss: UtilityLoss) -> Phas
         return terms
 
     def enough(seen: dict[str, float]) -> bool:
-        return c.budget_maximum > 0 and min(_budget_losses(seen), default=0.0) >= c.budget_maximum
+        return game.beaten(_budget_losses(seen))
 
     # Of action clips: f_A's, and f_T's where that moves by itself.
     batches = 2 if c.utility_update == "alternate" else 1
@@ -124,12 +126,21 @@ def confront(game: Game) -> list[dict[str, Any]]:
     rows = []
     for number, lineup in enumerate(game.audit.lineups if game.audit.attackers else ()):
         reads = f"f_B{number or ''} reads"
-        chance, raw = game.watch_chance(game.audit.attackers["raw"][number]), found[f"raw {reads}"]
-        rows.append({
-            "f_B": lineup.network, "task": lineup.kind, "chance": chance, "raw": raw, "in training": trained.get(reads),
-            "fresh": found[f"anonymized {reads}"], "verdict": verdict(raw, chance),
-        })  # fmt: skip
+        row = {
+            "f_B": lineup.network, "task": lineup.kind, "chance": game.watch_chance(game.audit.attackers["raw"][number]),
+            "raw": found[f"raw {reads}"], "in training": trained.get(reads), "fresh": found[f"anonymized {reads}"],
+        }  # fmt: skip
+        rows.append({**row, "verdict": verdict(row)})
     return rows
+
+
+def _due(step: int, every: int, steps: int) -> bool:
+    """Whether an f_B begins anew in that step: not so late that f_A would end before one which has hardly learnt.
+
+    >>> [step for step in range(10) if _due(step, 3, 10)]
+    [3, 6]
+    """
+    return every > 0 and step > 0 and step % every == 0 and step + every <= steps
 
 
 def _watch_all(game: Game) -> dict[str, float]:

@@ -77,12 +77,15 @@ class Dealer:
         """Two raw views of each video, augmented each by itself: two frames, or the whole clip twice."""
         return self._views(self.banks.privacy, self.privacy_rounds.rows(step), level, self.crew, phase, "privacy", step)
 
-    def watched_views(self, level: str) -> Views:
-        """Views of the clips that f_B is watched on, always the same; of whole clips fewer, since each is so many frames."""
+    def watched_views(self, level: str, *, plain: bool) -> Views:
+        """Views of the clips that f_B is watched on, always the same; of whole clips fewer, since each is so many frames.
+
+        plain: as they are, nothing cut off or erased, for who is asked what they show and not which ones belong together.
+        """
         bank = self.banks.watch_privacy
         count = len(bank) if level == "frame" and not self.whole else min(64, len(bank))
         spread = torch.linspace(0, len(bank) - 1, count).round().long()
-        return self._views(bank, spread, level, Crew(), "watch")
+        return self._views(bank, spread, level, Crew(), "watch", plain=plain)
 
     def _here(self, rows: Tensor) -> Tensor:
         """On the device, without waiting for what is under way there."""
@@ -93,7 +96,9 @@ class Dealer:
         draw = seeded(mix(self.seed, *salt), self.device)
         return torch.rand(count, DRAWS, generator=draw, device=self.device)
 
-    def _views(self, bank: Bank, everybody: Tensor, level: str, crew: Crew, *salt: int | str) -> Views:
+    def _views(
+        self, bank: Bank, everybody: Tensor, level: str, crew: Crew, *salt: int | str, plain: bool = False
+    ) -> Views:
         # Pairs are drawn on the CPU, so that they are the same on every device.
         pairs = crew.share(self.positives.draw(bank.times[everybody], seeded(mix(self.seed, *salt, "pairs"))))
         pairs, rows = self._here(pairs), self._here(crew.share(everybody))
@@ -102,6 +107,6 @@ class Dealer:
         for side in range(2):
             clips = bank.take(rows, pairs[:, side])[:, None] if single else bank.take(rows)
             chance = crew.share(self._chance(len(everybody), *salt, side))
-            views.append(distort(clips, chance, flip=bank.mirror_safe))
+            views.append(clips.float() / 255 if plain else distort(clips, chance, flip=bank.mirror_safe))
         frames = pairs if level == "frame" and self.whole else None
         return Views(views[0], views[1], bank.answers[rows], rows, frames)

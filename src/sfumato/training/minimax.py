@@ -66,6 +66,7 @@ class Game(ABC):
         self.opponents = [self._ready(make_opponent(lineup)) for lineup in self._lineups()]
         self.past: list[Opponent] = []
         self.restarts = 0
+        self.challenged = False  # whether some f_B has read so much that beating it would mean something
         self.audit = Audit(self._audit_lineups(), lambda made, salt: self._fresh(made, salt, config.audit_rate))
         self.optimizers = {
             "anonymizer": self._adam(self.anonymizer, config.anonymizer_rate),
@@ -171,6 +172,12 @@ class Game(ABC):
         """Whether some f_B sees frames, whole clips, or both are there; in the same order in every process."""
         return list(dict.fromkeys(opponent.level for opponent in self.opponents))
 
+    def beaten(self, losses: Sequence[float]) -> bool:
+        """Whether the watched L_B of every f_B has come up to th_Bmax; from below, since who never read was not beaten."""
+        limit = self.config.budget_maximum
+        self.challenged |= any(loss < limit for loss in losses)
+        return self.challenged and all(loss >= limit for loss in losses)
+
     # ---- steps ---------------------------------------------------------------------------------------------------
 
     def anonymizer_step(self, step: int, objective: Objective) -> Terms:
@@ -273,7 +280,7 @@ class Game(ABC):
         # Every process looks at all clips, so that all decide alike.
         with alone(), frozen([self.anonymizer, *opponents]), autocast(self.device):
             for number, opponent in enumerate(opponents):
-                views = self.deal.watched_views(opponent.level)
+                views = self.deal.watched_views(opponent.level, plain=opponent.told)
                 loss, accuracy = opponent.watched(views.picked() if raw else self.anonymize(views))
                 found |= {f"L_B{number or ''}": float(loss), f"f_B{number or ''} reads": float(accuracy)}
         return found
@@ -288,7 +295,7 @@ class Game(ABC):
 
     def watch_chance(self, opponent: Opponent) -> float:
         """What an f_B that knows nothing would read of the clips it is watched on."""
-        return opponent.chance(self.deal.watched_views(opponent.level).answers)
+        return opponent.chance(self.deal.watched_views(opponent.level, plain=opponent.told).answers)
 
     def strip(self, count: int = 2) -> list[Tensor]:
         """Before and after: uint8 (T, 3, H, W) rows of a few watched clips, each followed by what f_A makes of it."""
@@ -309,6 +316,7 @@ class Game(ABC):
             "opponents": [o.state_dict() for o in self.opponents],
             "past": [o.state_dict() for o in self.past],
             "restarts": self.restarts,
+            "challenged": self.challenged,
             "optimizers": {name: o.state_dict() for name, o in self.optimizers.items()},
             "budget optimizers": [o.state_dict() for o in self.budget_optimizers],
             "audit": self.audit.state_dict(),
@@ -318,7 +326,7 @@ class Game(ABC):
         """Take up a game where `state_dict` left it."""
         self.anonymizer.load_state_dict(state["anonymizer"])
         self.utility.load_state_dict(state["utility"])
-        self.restarts = state["restarts"]
+        self.restarts, self.challenged = state["restarts"], state["challenged"]
         lineups = self._lineups()
         # They left in turn, place after place, so that the last one's place tells every other's.
         first = self.restarts - len(state["past"])

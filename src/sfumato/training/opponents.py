@@ -79,6 +79,7 @@ class Opponent(nn.Module):
         self.network = make_recognizer(lineup.network, outputs, clip=lineup.clip, width=lineup.width, **options)
         self.lineup = lineup
         self.level: Level = self.network.level
+        self.told = lineup.kind == "labels"  # otherwise what it reads is what two views have in common
 
     @abstractmethod
     def reading(self, views: Views) -> tuple[Tensor, Tensor]:
