@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -66,6 +67,20 @@ def test_who_assists_leaves_nothing_but_the_row(tmp_path: Path, trained: list[st
     assert trained == ["action", "identity-frames"] * 2
     (row,) = plan.open().rows(trial, *job)
     assert len(trained) == 4 and row["verdict"] in ("measured", "inconclusive")
+
+
+def test_a_training_took_as_long_as_it_took_whoever_finds_it_done(tmp_path: Path, trained: list[str]) -> None:
+    """Neither a second strength nor another lane took .01 seconds to train what was there."""
+    plan = Plan("theatre:small", tmp_path, epochs=1, attacks=("identity-frames",), device="cpu")
+    trial = Trial("mosaic", "spact", config=SMALL)
+    run = plan.open().train(trial, 0)  # type: ignore[attr-defined]
+    told = json.loads(run.record.read_text())
+    run.record.write_text(json.dumps({**told, "train_seconds": "61.5"}))
+    (row,) = plan.open().rows(trial, 0, [None])
+    assert float(told["train_seconds"]) > 0 and row["train_seconds"] == "61.5"
+    run.record.write_text(json.dumps({k: v for k, v in told.items() if k != "train_seconds"}))
+    (row,) = plan.open().rows(trial, 0, [None])
+    assert row["train_seconds"] == "nan"  # it was stopped in between
 
 
 def test_raw_video_beside_another_seed_is_judged_anew(tmp_path: Path, trained: list[str]) -> None:

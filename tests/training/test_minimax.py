@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from sfumato.errors import SfumatoError
+from sfumato.training import minimax
 from sfumato.training.dealing import ActionBatch
 from sfumato.training.frame_game import FrameGame
 from sfumato.training.minimax import Terms
@@ -72,6 +73,40 @@ def test_step_1_moves_the_anonymizer_alone(kind: str) -> None:
     for name, module in everybody(game).items():
         assert [p.requires_grad for p in module.parameters()] == asked[name]
         assert name == "f_A" or all(p.grad is None for p in module.parameters()), name
+
+
+def test_gradients_are_not_rounded_to_what_the_networks_compute_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Backward inside autocast would cast down again what an objective computes in float32 on purpose."""
+    monkeypatch.setattr(minimax, "autocast", lambda device: torch.autocast("cpu", dtype=torch.bfloat16))
+    game = make_game()
+    objective, utility_loss = objectives(game)
+    seen: list[bool] = []
+
+    def watched(batch: ActionBatch, output: Tensor, views: Mapping[str, Views]) -> Terms:
+        assert torch.is_autocast_enabled("cpu")
+        output.register_hook(lambda grad: seen.append(torch.is_autocast_enabled("cpu")))
+        return objective(batch, output, views)
+
+    def read(batch: ActionBatch, output: Tensor) -> Tensor:
+        assert torch.is_autocast_enabled("cpu")
+        loss = utility_loss(batch, output)
+        loss.register_hook(lambda grad: seen.append(torch.is_autocast_enabled("cpu")))
+        return loss
+
+    game.anonymizer_step(0, watched)
+    game.utility_step("minimax", 1, read)
+    assert seen == [False, False]
+
+
+def test_frames_whose_shape_tells_how_they_were_turned_are_refused_before_the_first_step() -> None:
+    banks = make_banks()
+    wide = {
+        name: replace(bank, pixels=bank.pixels[..., :8, :])
+        for name in ("privacy", "watch_privacy")
+        for bank in [getattr(banks, name)]
+    }
+    with pytest.raises(SfumatoError, match="16×8 cannot be told by rotation"):
+        FrameGame(tiny(budget="rotation"), replace(banks, **wide), seed=0, device=CPU)
 
 
 def test_step_2_moves_the_utility_model_alone() -> None:

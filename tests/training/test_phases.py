@@ -188,6 +188,25 @@ def test_ctrl_c_lets_the_step_end_and_the_run_goes_on_from_there(
     assert (folder / "metrics.jsonl").read_bytes() == (whole[0] / "metrics.jsonl").read_bytes()
 
 
+class Newer(Trained):
+    """A later version of the same, whose state has one part more."""
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        self.more = state["more"]
+
+
+def test_a_checkpoint_of_another_version_is_told_in_one_line(tmp_path: Path) -> None:
+    def stop(phase: str, step: int) -> None:
+        if (phase, step) == ("second", 5):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        make_player(tmp_path / "run", Trained(stop)).play()
+    with pytest.raises(SfumatoError, match=r"another version of the code \('more'\)"):
+        make_player(tmp_path / "run", Newer()).play()
+
+
 @pytest.mark.parametrize(("phase", "step", "kept"), [("first", 3, None), ("first", 4, (0, 4)), ("second", 6, (2, 4))])
 def test_a_killed_run_goes_on_from_its_last_checkpoint(
     tmp_path: Path, whole: tuple[Path, Trained], phase: str, step: int, kept: tuple[int, int] | None

@@ -12,7 +12,7 @@ import hashlib
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -213,6 +213,27 @@ def _run_path(plan: Plan, trial: Trial, seed: int, config: Any, data: str, clips
     return plan.runs / f"{(trial.training or trial.name).replace(' ', '-')}-{seed}-{digest}"
 
 
+@contextmanager
+def timed(run: RunFolder) -> Iterator[None]:
+    """While it lasts a run is trained; how long that took is written down, unless the run was only taken up.
+
+    >>> with timed(run): ...
+    """
+    begun, started = run.checkpoint.exists(), time.perf_counter()
+    yield
+    if not begun:  # of one that was taken up nobody knows how long the first part took
+        run.pin("train_seconds", f"{time.perf_counter() - started:.3f}")
+
+
+def train_seconds(run: RunFolder) -> float:
+    """How long its training took, whoever did it; NaN where it was stopped in between.
+
+    >>> train_seconds(run)
+    61.5
+    """
+    return float(run.about().get("train_seconds", "nan"))
+
+
 class Workshop(ABC):
     """Where trials are trained, on one data set, decoded once, and told as rows."""
 
@@ -226,7 +247,8 @@ class Workshop(ABC):
         with self._turn(trial, seed):  # another lane may be at the same training
             run = open_run(self.plan, trial, seed, config, self.plan.data, self.banks.fingerprint)
             if not run.result.exists():
-                method.train(config, Stage(self.banks, run, seed, self.device, title=method.name))
+                with timed(run):
+                    method.train(config, Stage(self.banks, run, seed, self.device, title=method.name))
         return run
 
     def trained(self, trial: Trial, seed: int) -> RunFolder | None:
@@ -290,9 +312,8 @@ class Bench(Workshop):
 
     def row(self, trial: Trial, seed: int, strength: Strength) -> Row:
         """What a trial came to, numbers to four digits."""
-        started = time.perf_counter()
         run = None if trial.anonymizer else self.train(trial, seed)
-        trained = time.perf_counter()
+        started = time.perf_counter()
         anonymizer = load(run.anonymizer if run else trial.anonymizer, strength=strength)
         seeds = self.judges(trial, seed)
         # Raw video comes last, so that of several processes that train one finds it for all.
@@ -301,7 +322,7 @@ class Bench(Workshop):
             **about(self.plan, trial, seed, strength), **figures(line), **(_own(run.read_result()) if run else {}),
             "network": network_of(anonymizer), "parameters": sum(p.numel() for p in anonymizer.parameters()),
             "run": run.path.name if run else "", "judge_models": self.judge.config.models,
-            "train_seconds": trained - started if run else None, "judge_seconds": time.perf_counter() - trained,
+            "train_seconds": train_seconds(run) if run else None, "judge_seconds": time.perf_counter() - started,
             "hardware": hardware(self.device), "commit": commit(),
         }  # fmt: skip
         return rounded(row)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from sfumato.anonymizers import load
-from sfumato.claims.bench import Plan, Strength, Trial, Workshop, about
+from sfumato.claims.bench import Plan, Strength, Trial, Workshop, about, train_seconds
 from sfumato.claims.rows import Row, rounded
 from sfumato.datasets import open_dataset
 from sfumato.datasets.base import Part
@@ -42,17 +42,16 @@ class DroppedBench(Workshop):
 
     def row(self, trial: Trial, seed: int, strength: Strength) -> Row:
         """The share of the dropped colours' variance that is read, numbers to four digits."""
-        started = time.perf_counter()
         run = self.train(trial, seed)
-        trained = time.perf_counter()
+        started = time.perf_counter()
         read = read_dropped(
             load(run.anonymizer, strength=strength), *map(self.pixels, PARTS), epochs=self.plan.epochs, seed=seed,
             device=self.device,
         )  # fmt: skip
         return rounded({
             **about(self.plan, trial, seed, strength), "dropped": read.value, "dropped_low": read.low,
-            "dropped_high": read.high, "run": run.path.name, "train_seconds": trained - started,
-            "judge_seconds": time.perf_counter() - trained, "hardware": hardware(self.device), "commit": commit(),
+            "dropped_high": read.high, "run": run.path.name, "train_seconds": train_seconds(run),
+            "judge_seconds": time.perf_counter() - started, "hardware": hardware(self.device), "commit": commit(),
         })  # fmt: skip
 
     def pixels(self, part: Part) -> Tensor:

@@ -19,7 +19,7 @@ import torch
 from sfumato.anonymizers.latent_adapter import LatentAnonymizer
 from sfumato.anonymizers.latent_storage import load_latent
 from sfumato.anonymizers.shelf import shelved
-from sfumato.claims.bench import Plan, Strength, Trial, about, config_of, open_run
+from sfumato.claims.bench import Plan, Strength, Trial, about, config_of, open_run, timed, train_seconds
 from sfumato.claims.latent_figures import figures
 from sfumato.claims.rows import Row, rounded
 from sfumato.commands.console import bars
@@ -163,7 +163,7 @@ class LatentBench:
         adapter, _ = load_latent(run.anonymizer)
         with _one_thread():
             found = self.judge(adapter, trial.judged_by, seed)
-        seconds = float(run.about().get("train_seconds", "nan"))  # nan: it was stopped in between
+        seconds = train_seconds(run)
         row = {
             **about(self.plan, trial, seed, None), **found, **self._moved(adapter), **self._speed(run, seconds),
             "parameters": sum(p.numel() for p in adapter.parameters()), "run": run.path.name, "judge_models": MODELS,
@@ -185,10 +185,8 @@ class LatentBench:
         data = f"{FEATURES}{self.plan.folder('action') if trial.share == 1 else self._fewer(trial.share, seed)}"
         run = open_run(self.plan, trial, seed, config, data)
         if not run.result.exists():
-            begun, started = run.checkpoint.exists(), time.perf_counter()
-            method.train(config, FeatureStage(data, data, run, seed, self.device, title=method.name))
-            if not begun:  # of one that was taken up nobody knows how long the first part took
-                run.pin("train_seconds", f"{time.perf_counter() - started:.3f}")
+            with timed(run):
+                method.train(config, FeatureStage(data, data, run, seed, self.device, title=method.name))
         return run
 
     def _fewer(self, share: float, seed: int) -> Path:

@@ -9,6 +9,15 @@ from torch.nn import functional as F
 from sfumato.errors import SfumatoError
 
 
+def check_square(height: int, width: int) -> None:
+    """Refuse frames whose shape alone tells how they were turned.
+
+    >>> check_square(64, 64)
+    """
+    if height != width:
+        raise SfumatoError(f"frames of {width}×{height} cannot be told by rotation", "crop them to a square")
+
+
 def rotate_all(video: Tensor) -> tuple[Tensor, Tensor]:
     """Every clip (B, T, 3, H, W) turned by 0, 90, 180 and 270° anticlockwise: (4B, T, 3, H, W) and labels (4B,).
 
@@ -17,9 +26,7 @@ def rotate_all(video: Tensor) -> tuple[Tensor, Tensor]:
     >>> rotate_all(torch.rand(2, 8, 3, 64, 64))[1].tolist()
     [0, 0, 1, 1, 2, 2, 3, 3]
     """
-    height, width = video.shape[-2:]
-    if height != width:
-        raise SfumatoError(f"frames of {width}×{height} cannot be told by rotation", "crop them to a square")
+    check_square(*video.shape[-2:])
     turned = [video.rot90(turns, (-2, -1)) for turns in range(4)]
     return torch.cat(turned), torch.arange(4, device=video.device).repeat_interleave(len(video))
 

@@ -19,6 +19,7 @@ from sfumato.errors import SfumatoError
 from sfumato.objectives.labels import action_loss, blind_action_loss, named_actions
 from sfumato.objectives.rate import sparsity
 from sfumato.objectives.reconstruction import l1_reconstruction
+from sfumato.objectives.rotation import check_square
 from sfumato.recognizers import make_recognizer
 from sfumato.training.adversarial import GameConfig
 from sfumato.training.audit import Audit
@@ -94,6 +95,8 @@ class Game(ABC):
             raise SfumatoError(f"{bank.name} has no {kind} labels", "choose a self-supervised budget, or other data")
         if config.budget in ("nt-xent", "moco") and len(bank) < 2:
             raise SfumatoError(f"{bank.name} has one video to train on, which f_B cannot tell from others", "give more")
+        if config.budget == "rotation":
+            check_square(*self._clip()[1:])
         # MoCo's queue holds a quarter of the videos at most: beyond that many of its keys would be no negatives.
         keys = min(1024, max(1, len(bank) // 4))
         return [
@@ -192,11 +195,14 @@ class Game(ABC):
             self.utility.train()
         batch = self.deal.action_batch("minimax", step if together else 2 * step)
         turn = step * (1 + self.config.budget_steps)
-        with frozen(still), autocast(self.device):
-            output = self.draw(batch.video)
-            views = {level: self.anonymize(self.deal.privacy_batch("minimax", turn, level)) for level in self.levels()}
-            terms = objective(batch, output, views)
+        with frozen(still):
+            with autocast(self.device):
+                output = self.draw(batch.video)
+                deal = self.deal.privacy_batch
+                views = {level: self.anonymize(deal("minimax", turn, level)) for level in self.levels()}
+                terms = objective(batch, output, views)
             moved = ("anonymizer", "utility") if together else ("anonymizer",)
+            # Out of autocast, which would also round the gradients of what was computed in full precision on purpose.
             descend(torch.stack(list(terms.values())).sum(), *(self.optimizers[name] for name in moved))
         return {f"f_A {name}": value.detach() for name, value in terms.items()}
 

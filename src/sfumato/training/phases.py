@@ -92,7 +92,15 @@ class Player:
             if current().main:
                 self.run.rewind(0)
             return 0, 0
-        self.trained.load_state_dict(state["trained"])
+        try:
+            self.trained.load_state_dict(state["trained"])
+        except torch.cuda.OutOfMemoryError:
+            raise  # the checkpoint is good, the device is full
+        except (KeyError, ValueError, RuntimeError) as error:  # parts that are new, gone or of another shape
+            raise SfumatoError(
+                f"the checkpoint in '{self.run.path}' is of another version of the code ({error})",
+                "begin again with another --out, or go on with the commit that its run.json names",
+            ) from error
         if current().main:
             self.run.rewind(state["lines"])
         return state["phase"], state["step"]
