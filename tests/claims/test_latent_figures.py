@@ -120,3 +120,38 @@ def test_tallies_have_their_own_columns_and_the_gap_is_of_both_splits() -> None:
     assert found["detection_change"] == pytest.approx(-0.4) and found["detection_kept"] == pytest.approx(0.5)
     assert found["gap"] == pytest.approx(0.2) and found["gap_raw"] == pytest.approx(0.3)
     assert found["gap_change"] == pytest.approx(-0.1)
+
+
+def by_person(right: tuple[int, ...]) -> Answers:
+    """Of five persons with four videos each those are read, and the others taken for what they are not."""
+    said = np.where(np.isin(np.arange(20) // 4, right), LABELS, 1 - LABELS)
+    table = np.stack([said == 0, said == 1], 1).astype(float)
+    return Answers(table, LABELS[:, None], table, LABELS[:, None], np.empty(0), 0.0)
+
+
+def test_persons_are_resampled_too_where_they_are_known() -> None:
+    """What differs from person to person is less sure than twenty videos make it look."""
+    who = np.arange(20) // 4
+    for role, exam in (
+        ("utility", Exam("action", "", "action", "video", "person")),
+        ("attack", Exam("attributes-static-mlp", "", "attributes", "frame", "clip")),
+    ):
+        found = {}
+        for persons in (None, (who, who)):
+            asked = Asked(exam, "linear", (2,), role, (AttributeSpec("hat"),), persons)  # type: ignore[arg-type]
+            mine, raw = Sheet({exam.name: by_person((0, 1))}), Sheet({exam.name: by_person((0, 1, 2, 3, 4))})
+            found[persons is None] = figures([Asking(asked)], {"probe": mine}, {"probe": raw})
+        for name in ("action", "action_change") if role == "utility" else ("static_residual", "residual"):
+            lone, together = (found[alone][f"{name}_high"] - found[alone][f"{name}_low"] for alone in (True, False))
+            assert together > 1.1 * lone, name
+
+
+def test_the_worst_of_several_is_looked_for_in_every_resample() -> None:
+    """Of two that are level one is the worse one in each resample, which no interval of one of them alone tells."""
+    names = ("attributes-static-mlp", "attributes-whole-mlp")
+    protocol = Asking(*map(attack, names))
+    raw = Sheet({name: read(1.0) for name in names})
+    mine = Sheet(dict(zip(names, (read(0.7, 1), read(0.7, 2)), strict=True)))
+    found = figures([protocol], {"probe": mine}, {"probe": raw})
+    assert found["residual"] == max(found["static_residual"], found["whole_residual"])
+    assert found["residual_low"] > max(found["static_residual_low"], found["whole_residual_low"])

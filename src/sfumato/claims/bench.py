@@ -183,7 +183,7 @@ def open_run(plan: Plan, trial: Trial, seed: int, config: Any, data: str, clips:
     Other settings, clips or code make another training, in a folder of its own.
     """
     told = {"method": trial.method, "config": to_dict(config), "data": data, "seed": seed}
-    folder = _run_path(plan, trial, seed, config, data, clips)
+    folder = run_path(plan, trial, seed, config, data, clips)
     return RunFolder.open(folder, told | {"commit": commit()}, resume=folder.exists())
 
 
@@ -208,7 +208,7 @@ def code_of(method: str) -> str:
     return source_digest(*JUDGING, "claims/*figures.py", *training)[:12]
 
 
-def _run_path(plan: Plan, trial: Trial, seed: int, config: Any, data: str, clips: str) -> Path:
+def run_path(plan: Plan, trial: Trial, seed: int, config: Any, data: str, clips: str = "") -> Path:
     digest = hashlib.sha256(repr((to_dict(config), data, clips, code_of(trial.method))).encode()).hexdigest()[:8]
     return plan.runs / f"{(trial.training or trial.name).replace(' ', '-')}-{seed}-{digest}"
 
@@ -261,7 +261,7 @@ class Workshop(ABC):
         return turn(self._path(trial, seed))
 
     def _path(self, trial: Trial, seed: int) -> Path:
-        return _run_path(self.plan, trial, seed, config_of(trial), self.plan.data, self.banks.fingerprint)
+        return run_path(self.plan, trial, seed, config_of(trial), self.plan.data, self.banks.fingerprint)
 
     def rows(self, trial: Trial, seed: int, strengths: list[Strength]) -> Iterator[Row]:
         """A row for each strength; all but the first find the training done."""

@@ -19,7 +19,7 @@ import torch
 from sfumato.anonymizers.latent_adapter import LatentAnonymizer
 from sfumato.anonymizers.latent_storage import load_latent
 from sfumato.anonymizers.shelf import shelved
-from sfumato.claims.bench import Plan, Strength, Trial, about, config_of, open_run, timed, train_seconds
+from sfumato.claims.bench import Plan, Strength, Trial, about, config_of, open_run, run_path, timed, train_seconds
 from sfumato.claims.latent_figures import figures
 from sfumato.claims.rows import Row, rounded
 from sfumato.commands.console import bars
@@ -48,6 +48,7 @@ from sfumato.training.feature_data import (
     read_features,
 )
 from sfumato.training.run import RunFolder
+from sfumato.turns import turn
 
 MODELS = "tiny"
 READER_EPOCHS = 50  # of every reader of features: half of what the judge usually grants, for time's sake
@@ -183,10 +184,11 @@ class LatentBench:
         stores = {f"{task}_data": f"{FEATURES}{self.plan.folder(task)}" for task in TASKS if task in config.asked()}
         config = replace(config, **stores)
         data = f"{FEATURES}{self.plan.folder('action') if trial.share == 1 else self._fewer(trial.share, seed)}"
-        run = open_run(self.plan, trial, seed, config, data)
-        if not run.result.exists():
-            with timed(run):
-                method.train(config, FeatureStage(data, data, run, seed, self.device, title=method.name))
+        with turn(run_path(self.plan, trial, seed, config, data)):  # another lane may be at the same training
+            run = open_run(self.plan, trial, seed, config, data)
+            if not run.result.exists():
+                with timed(run):
+                    method.train(config, FeatureStage(data, data, run, seed, self.device, title=method.name))
         return run
 
     def _fewer(self, share: float, seed: int) -> Path:

@@ -2,28 +2,30 @@
 
 Of every score there are the value with its interval, what raw features give and what is had without looking; then `change`,
 the value less raw's, and `kept`, (value − chance)/(raw − chance), both on the same resamples of the test videos: what makes a
-video hard is hard before and after, so that these intervals are narrower than those of the scores themselves.
+video hard is hard before and after, so that these intervals are narrower than those of the scores themselves. Where it is known
+who is in the videos, persons are resampled too, and the wider interval counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import nan
 
 import numpy as np
 
 from sfumato.claims.rows import Row
 from sfumato.evaluation import scoring
+from sfumato.evaluation.draws import VIDEOS, Draws
 from sfumato.evaluation.latent.base import Items, LatentProtocol, Sheet
 from sfumato.evaluation.metrics import (
     FLOORS,
+    Interval,
     bootstrap_draws,
-    percentile_interval,
     reaches_floor,
     residual_leakage,
 )
-from sfumato.evaluation.result import Strongest
-from sfumato.evaluation.scoring import Ruler, Sitting, headline, mean, strongest_of
+from sfumato.evaluation.scoring import Choice, Ruler, Sitting, choose, headline, mean
 
 # What a protocol calls it, and how the columns begin.
 TALLIES = {
@@ -42,7 +44,8 @@ GAP = "subclass gap"  # one tally of each biased split; the column is their mean
 class Gauge:
     """One number as a function of test items: of anonymized features, of raw ones, and without looking.
 
-    floor: how much of the way from chance to perfect raw features must give, for a ratio to them to say anything.
+    floor: how much of the way from chance to perfect raw features must give, for a ratio to them to say anything. units: what
+    is resampled, and the groups (n,) of items that go together in it; None: each by itself.
     """
 
     n: int
@@ -50,6 +53,7 @@ class Gauge:
     raw: Callable[[Items], float]
     chance: Callable[[Items], float]
     floor: float = FLOORS["action"]  # of whatever is no attack
+    units: Mapping[str, np.ndarray | None] = field(default_factory=lambda: {VIDEOS: None})
 
 
 def columns(name: str, gauge: Gauge) -> Row:
@@ -61,14 +65,20 @@ def columns(name: str, gauge: Gauge) -> Row:
     """
     every, parts = np.arange(gauge.n), (gauge.score, gauge.chance, gauge.raw)
     score, chance, raw = (part(every) for part in parts)
-    drawn = [bootstrap_draws(part, gauge.n, samples=scoring.SAMPLES) for part in parts]
+    drawn = {
+        by: [bootstrap_draws(part, gauge.n, groups=groups, samples=scoring.SAMPLES) for part in parts]
+        for by, groups in gauge.units.items()
+    }
+
+    def widest(value: float, of: Callable[..., np.ndarray]) -> Interval:
+        return Draws(value, {by: of(*tables) for by, tables in drawn.items()}).widest()
+
     found = {
-        name: percentile_interval(score, drawn[0]),
-        f"{name}_change": percentile_interval(score - raw, drawn[0] - drawn[2]),
+        name: widest(score, lambda s, c, r: s),
+        f"{name}_change": widest(score - raw, lambda s, c, r: s - r),
     }
     if reaches_floor(raw, chance, gauge.floor):  # else the ratio is noise
-        kept = residual_leakage(*drawn)
-        found[f"{name}_kept"] = percentile_interval(residual_leakage(score, chance, raw), kept)
+        found[f"{name}_kept"] = widest(residual_leakage(score, chance, raw), residual_leakage)
     row: Row = {f"{name}_raw": raw, f"{name}_chance": chance}
     for begin, interval in found.items():
         row |= {begin: interval.value, f"{begin}_low": interval.low, f"{begin}_high": interval.high}
@@ -96,22 +106,25 @@ def figures(protocols: Sequence[LatentProtocol], sheets: Mapping[str, Sheet], ra
 def _rulers(protocol: LatentProtocol, mine: Sheet, theirs: Sheet) -> Iterator[Ruler]:
     for asked in protocol.asked:
         name = asked.exam.name
-        yield Ruler(Sitting(asked.exam, asked.reader, [mine.answers[name]], [theirs.answers[name]]), asked.heads)
+        answers = [mine.answers[name]], [theirs.answers[name]]
+        yield Ruler(Sitting(asked.exam, asked.reader, *answers, persons=asked.persons), asked.heads)
 
 
 def _of_ruler(ruler: Ruler) -> Gauge:
     def of(part: Callable[[Items], np.ndarray]) -> Callable[[Items], float]:
         return lambda items: mean(part(items))
 
-    return Gauge(ruler.n, of(ruler.score), of(ruler.raw), of(ruler.chance), FLOORS[ruler.sitting.exam.target])
+    units = {by: groups for by, (_, groups) in ruler.units.items()}
+    return Gauge(ruler.n, of(ruler.score), of(ruler.raw), of(ruler.chance), FLOORS[ruler.sitting.exam.target], units)
 
 
-def _strongest(rulers: Sequence[Ruler], begin: str) -> Strongest | None:
+def _strongest(rulers: Sequence[Ruler], begin: str) -> Choice | None:
     asked = [ruler for ruler in rulers if ruler.sitting.exam.name.startswith(begin)]
-    return strongest_of(asked) if asked else None
+    return choose(asked) if asked else None
 
 
-def _attacked(name: str, found: Strongest) -> Row:
+def _attacked(name: str, choice: Choice) -> Row:
+    found = choice.strongest
     score, leak = found.score, found.leakage
     return {
         f"{name}_value": score.value, f"{name}_low": score.low, f"{name}_high": score.high, f"{name}_raw": score.raw,
@@ -120,9 +133,12 @@ def _attacked(name: str, found: Strongest) -> Row:
     }  # fmt: skip
 
 
-def _worst(probed: Sequence[Strongest]) -> Row:
-    worst = headline(probed)
-    return {"residual": worst.value, "residual_low": worst.low, "residual_high": worst.high, "verdict": worst.verdict}
+def _worst(probed: Sequence[Choice]) -> Row:
+    """The worst of what the attackers leave; its interval holds the choice of the worst, whichever that is in a resample."""
+    known = [each.leakage for each in probed if each.leakage is not None]
+    worst = Draws.largest(known).widest() if known else Interval(nan, nan, nan)
+    verdict = headline([each.strongest for each in probed]).verdict
+    return {"residual": worst.value, "residual_low": worst.low, "residual_high": worst.high, "verdict": verdict}
 
 
 def _tallied(mine: Sheet, theirs: Sheet) -> Row:
