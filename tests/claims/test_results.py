@@ -72,6 +72,17 @@ def test_rows_become_evidence_by_seed() -> None:
     assert ("plain", "identity", "the same") not in found  # nothing was measured
 
 
+def test_seeds_whose_f_b_read_nothing_are_counted() -> None:
+    blind = {"audit_first_chance": "0.004", "audit_first_raw": "0.03", "audit_first_in_training": "0.07"}
+    found = evidence([
+        judged(seed=0, **blind), judged(seed=1, **{**blind, "audit_first_raw": "0.2"}), judged(seed=2, **blind),
+        judged(seed=3), judged(seed=4, **{**blind, "audit_first_in_training": ""}),  # without an audit, without an f_B
+        judged(seed=2, **{**blind, "audit_first_in_training": "0.5"}),  # run again
+    ])  # fmt: skip
+    assert found["plain", "residual", "the same"].idle == 1
+    assert found["raw beside plain", "action", "the same"].idle == 0
+
+
 def test_raw_video_is_what_stood_beside_that_trial() -> None:
     """Tables have judges of their own: what one of them reads from raw features is not what another reads from raw video."""
     found = evidence([judged(), judged("latent", action_raw="0.6")])

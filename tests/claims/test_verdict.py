@@ -126,6 +126,26 @@ def test_rising_allows_a_level_step_but_no_fall() -> None:
     assert decide(asked, flat).verdict == "undecided"
 
 
+def test_a_step_that_nobody_can_tell_does_not_hold() -> None:
+    """Not to be refuted by three seeds that differ is no proof that nothing falls."""
+    asked = claim(Comparison("residual", rising=("a", "b", "c")))
+    shaky = found(a=Evidence((0.6, 0.6, 0.6), 0.01), b=Evidence((0.2, 0.45, 0.55), 0.01), c=three(0.9))
+    judged = decide(asked, shaky)
+    assert [answer.verdict for answer in judged.answers] == ["holds", "undecided", "holds"]
+    assert judged.answers[1].interval.value == pytest.approx(-0.2) and judged.verdict == "undecided"
+
+
+def test_what_an_f_b_does_is_not_decided_where_it_read_nothing() -> None:
+    """The numbers stay, and so does the verdict of a claim that is not about f_B."""
+    asked = Comparison("residual", "frozen", against="updated", at_least=0.1)
+    there = found(frozen=three(0.5), updated=replace(three(0.5), idle=2))
+    about = decide(replace(claim(asked), opponent=True), there)
+    assert (about.verdict, about.idle, about.answers[0].verdict) == ("undecided", ("updated",), "refuted")
+    assert decide(claim(asked), there).verdict == "refuted"
+    mostly = found(frozen=three(0.5), updated=replace(three(0.5), idle=1))  # two of three trainings had an opponent
+    assert decide(replace(claim(asked), opponent=True), mostly).verdict == "refuted"
+
+
 def test_all_comparisons_must_hold_and_one_can_refute() -> None:
     yes, no, perhaps = (Comparison("residual", name, at_least=0.4) for name in ("yes", "no", "perhaps"))
     there = found(yes=three(0.6), no=three(0.2), perhaps=three(0.4))
@@ -146,6 +166,8 @@ def test_what_was_run_and_not_measured_is_inconclusive() -> None:
     asked = claim(Comparison("residual", "a", against="b", within=0.1), Comparison("action", "a", at_least=0.5))
     judged = decide(asked, found("action", a=three(0.9)))
     assert (judged.verdict, judged.missing, judged.inconclusive) == ("undecided", ("b",), ("residual of a",))
+    assert [answer.verdict for answer in judged.answers] == ["holds"]  # what was measured is told
+    assert decide(asked, found("action", a=three(0.1))).verdict == "refuted"  # whatever the others may come to
     elsewhere = found("action", "theatre:small-novel", a=three(0.9))
     assert decide(asked, elsewhere).missing == ("a", "b")  # judged on something else it was not run here
 

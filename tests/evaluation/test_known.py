@@ -414,3 +414,17 @@ def test_other_recognizers_can_sit_the_exams() -> None:
         JudgeConfig(video_model="resnet-50").examinee(ATTACKS.make("video"), data)
     with pytest.raises(SfumatoError, match="did you mean 'r3d-18'"):
         JudgeConfig(video_model="r3d18").examinee(ATTACKS.make("video"), data)
+
+
+def test_what_leaks_to_single_frames_is_what_a_judge_of_frames_alone_would_say(
+    minute: TheatreDataset, tmp_path: Path, trained: list[str]
+) -> None:
+    names = ("frame", "video", "identity", "identity-frames")
+    every = protocol(minute, tmp_path, replace(TINY, attacks=names))
+    frames = protocol(minute, tmp_path, replace(TINY, attacks=("frame", "identity-frames")))
+    found = every.on_frames(every.examine(COARSE), every.examine(RAW))
+    alone = frames.line(COARSE, frames.examine(COARSE), frames.examine(RAW)).headline
+    assert repr(found) == repr(alone)  # NaN is not equal to NaN
+    assert len(trained) == 10  # and nobody was trained for it
+    clips = protocol(minute, tmp_path, replace(TINY, attacks=("identity",)))
+    assert clips.on_frames(clips.examine(COARSE), clips.examine(RAW)) is None

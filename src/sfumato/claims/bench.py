@@ -317,9 +317,10 @@ class Bench(Workshop):
         anonymizer = load(run.anonymizer if run else trial.anonymizer, strength=strength)
         seeds = self.judges(trial, seed)
         # Raw video comes last, so that of several processes that train one finds it for all.
-        line = self.judge.line(anonymizer, self.examine(anonymizer, seeds), self.examine(load(RAW), seeds))
+        answers, raw = self.examine(anonymizer, seeds), self.examine(load(RAW), seeds)
+        told = figures(self.judge.line(anonymizer, answers, raw), self.judge.on_frames(answers, raw))
         row = {
-            **about(self.plan, trial, seed, strength), **figures(line), **(_own(run.read_result()) if run else {}),
+            **about(self.plan, trial, seed, strength), **told, **(_own(run.read_result()) if run else {}),
             "network": network_of(anonymizer), "parameters": sum(p.numel() for p in anonymizer.parameters()),
             "run": run.path.name if run else "", "judge_models": self.judge.config.models,
             "train_seconds": train_seconds(run) if run else None, "judge_seconds": time.perf_counter() - started,

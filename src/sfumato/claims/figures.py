@@ -7,13 +7,15 @@ from collections.abc import Sequence
 
 from sfumato.claims.rows import Row
 from sfumato.evaluation.protocols.transfer_architectures import NETWORKS
-from sfumato.evaluation.result import AttackResult, Line, Reader
+from sfumato.evaluation.result import AttackResult, Leakage, Line, Reader
 
 OWN = "resnet-50"  # f_B's own architecture in training; among the f'_B it is the one that the others are measured by
 
 
-def figures(line: Line) -> Row:
+def figures(line: Line, on_frames: Leakage | None = None) -> Row:
     """The line of one anonymizer as columns: the action, then identity and attributes by their strongest attackers.
+
+    on_frames: what leaks to those alone who see single frames.
 
     >>> figures(line)["residual"]  # doctest: +SKIP
     0.42
@@ -32,25 +34,13 @@ def figures(line: Line) -> Row:
         }
     if undone := [each.score for attack in line.attacks for each in attack.measures if each.name == "PSNR"]:
         found |= {"psnr": undone[0].value, "psnr_low": undone[0].low, "psnr_high": undone[0].high}
-    if seen := strongest_on_frames(line):
-        found |= _columns("frames_residual", seen.leakage.value, seen.leakage.low, seen.leakage.high)
+    if on_frames and on_frames.verdict == "measured":
+        found |= _columns("frames_residual", on_frames.value, on_frames.low, on_frames.high)
     headline = line.headline
     return found | by_networks(line) | {
         "residual": headline.value, "residual_low": headline.low, "residual_high": headline.high,
         "verdict": headline.verdict, "nhv": line.nhv,
     }  # fmt: skip
-
-
-def strongest_on_frames(line: Line) -> AttackResult | None:
-    """Of the attackers who see single frames: the best on validation about each target, then the worse target.
-
-    >>> strongest_on_frames(line).attacker  # doctest: +SKIP
-    'identity-frames'
-    """
-    there = [each for each in line.attacks if each.level == "frame" and each.leakage.verdict == "measured"]
-    targets = {each.target for each in there}
-    strongest = [max((a for a in there if a.target == target), key=lambda a: a.validation) for target in targets]
-    return max(strongest, key=lambda each: each.leakage.value, default=None)
 
 
 def by_networks(line: Line) -> Row:

@@ -85,6 +85,10 @@ class Comparison:
         if self.one_sided and (self.measure not in ATTACKED or self.at_most is None or self.against in ("", RAW)):
             raise SfumatoError(f"'{self.of}' cannot be compared one-sided", "give a leakage, at_most and another trial")
 
+    def answers(self) -> int:
+        """How many answers it has: a rising one is asked for the whole way and, if there are several, for every step."""
+        return len(self.rising) if len(self.rising) > 2 else 1
+
     def trials(self) -> tuple[str, ...]:
         """Every trial that must have been run."""
         return self.rising or tuple(name for name in (self.of, self.against) if name and name != RAW)
@@ -92,12 +96,16 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a paper says, and the comparisons that must all hold."""
+    """What a paper says, and the comparisons that must all hold.
+
+    opponent: it is about what one f_B does and another one does not, so that trials whose f_B read nothing do not test it.
+    """
 
     id: str
     paper: str
     statement: str
     comparisons: tuple[Comparison, ...] = ()
+    opponent: bool = False
 
     def trials(self) -> tuple[str, ...]:
         """Every trial of its comparisons, once."""

@@ -19,6 +19,7 @@ from sfumato.claims.ledger import EXACT, HEADLINES, MEASURES, RAW, Claim, Ledger
 from sfumato.claims.rows import Row, add_row, read_rows
 from sfumato.claims.verdict import Evidence, Found, raw_beside
 from sfumato.errors import SfumatoError
+from sfumato.training.audit import idle
 from sfumato.training.device import pick_device
 from sfumato.training.options import to_dict
 
@@ -41,12 +42,15 @@ def evidence(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str, str], Ev
     values: dict[tuple[str, str, str], dict[str, tuple[float, float, float]]] = defaultdict(dict)
     # Commits and run folders, of rows that tell them, and attackers that are not met.
     told: dict[tuple[str, str, str], set[str]] = defaultdict(set)
+    idling: dict[tuple[str, str], set[str]] = defaultdict(set)  # the seeds in which f_B read nothing
     for row in rows:
         name = name_of(row["trial"], row.get("strength"))
         for column in ("commit", "run"):
             told[column, name, row["judged_on"]] |= {row[column]} if row.get(column) else set()
         for who in (name, raw_beside(name)):  # both before the same attackers
             told["unmet", who, row["judged_on"]] |= set(row.get("unmet", ()))
+        idling[name, row["judged_on"]] -= {row["seed"]}
+        idling[name, row["judged_on"]] |= {row["seed"]} if _idle(row) else set()
         for measure, column in MEASURES.items():
             begin = column.removesuffix("_value")
             value, low, high, raw = (
@@ -69,9 +73,16 @@ def evidence(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str, str], Ev
             commits=frozenset(told["commit", key[0], key[2]]),
             runs=frozenset(told["run", key[0], key[2]]),
             unmet=frozenset(told["unmet", key[0], key[2]]),
+            idle=len(idling[key[0], key[2]] & set(seeds)),
         )
         for key, seeds in values.items()
     }
+
+
+def _idle(row: Mapping[str, Any]) -> bool:
+    """Whether the f_B of a training read nothing, as its audit tells; a row without one does not tell."""
+    raw, training, chance = (_number(row.get(f"audit_first_{name}")) for name in ("raw", "in_training", "chance"))
+    return math.isfinite(raw + training + chance) and idle({"raw": raw, "in training": training, "chance": chance})
 
 
 def reach(value: float, low: float, high: float) -> tuple[float, float]:

@@ -20,6 +20,7 @@ from sfumato.claims.ledger import ATTACKED, EXACT, RAW, Claim, Comparison
 Verdict = Literal["holds", "refuted", "undecided"]
 LEVEL = 0.95  # of the intervals that are shown
 SEEDS = 3  # fewer decide nothing
+SLACK = 0.05  # by which what need not rise may fall, as elsewhere in the ledger what is "almost constant" may differ
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class Evidence:
     commits: frozenset[str] = frozenset()  # of the code that measured it
     runs: frozenset[str] = frozenset()  # the folders of its trainings
     unmet: frozenset[str] = frozenset()  # attackers of its table that it has not met yet
+    idle: int = 0  # in how many of its trainings f_B read nothing, nor a fresh one of raw video
 
     @property
     def mean(self) -> float:
@@ -90,6 +92,7 @@ class Judgement:
     commits: tuple[str, ...] = ()  # of the code that measured it: several may have had other judges
     runs: tuple[str, ...] = ()  # the folders of the trainings it rests on, of rows that tell them
     unmet: tuple[str, ...] = ()  # attackers without whom a measure of leakage decides nothing
+    idle: tuple[str, ...] = ()  # trials in most of whose trainings f_B read nothing
 
 
 Found = Mapping[tuple[str, str, str], Evidence]  # (trial, measure, judged on) to what was measured
@@ -161,21 +164,28 @@ def _within(t: float, freedom: int) -> float:
 
 
 def decide(claim: Claim, found: Found) -> Judgement:
-    """The verdict: refuted if one comparison is, holding if all do, undecided else, and while a trial is missing."""
+    """The verdict: refuted if one comparison is, holding if all do, undecided else, and where f_B was none that counts.
+
+    While a trial is missing, or could not be measured, those comparisons are made that can be: nothing holds, but one of them
+    may refute.
+    """
     lacking = [(name, each) for each in claim.comparisons for name in _missing(each, found)]
-    if lacking:
-        run = {(name, judged_on) for name, _, judged_on in found}
-        missing = dict.fromkeys(name for name, each in lacking if (name, each.judged_on) not in run)
-        unclear = dict.fromkeys(f"{each.measure} of {name}" for name, each in lacking if (name, each.judged_on) in run)
-        return Judgement(claim, "undecided", (), tuple(missing), tuple(unclear))
-    count = sum(len(compare(each, found)) for each in claim.comparisons)
-    answers = tuple(answer for each in claim.comparisons for answer in compare(each, found, count))
-    verdicts = {answer.verdict for answer in answers}
+    run = {(name, judged_on) for name, _, judged_on in found}
+    missing = dict.fromkeys(name for name, each in lacking if (name, each.judged_on) not in run)
+    unclear = dict.fromkeys(f"{each.measure} of {name}" for name, each in lacking if (name, each.judged_on) in run)
+    made = [each for each in claim.comparisons if not _missing(each, found)]
+    count = sum(each.answers() for each in claim.comparisons)
+    answers = tuple(answer for each in made for answer in compare(each, found, count))
+    used = [(name, found[name, each.measure, each.judged_on]) for each in made for name in each.trials()]
+    idle = tuple(dict.fromkeys(name for name, each in used if 2 * each.idle > len(each.values)))
+    verdicts = {answer.verdict for answer in answers} | ({"undecided"} if lacking else set())
     verdict: Verdict = "refuted" if "refuted" in verdicts else "undecided" if "undecided" in verdicts else "holds"
-    used = [found[name, each.measure, each.judged_on] for each in claim.comparisons for name in each.trials()]
-    told = ([e.commits for e in used], [e.runs for e in used], [_unmet(each, found) for each in claim.comparisons])
+    told = ([e.commits for _, e in used], [e.runs for _, e in used], [_unmet(each, found) for each in made])
     commits, runs, unmet = (tuple(sorted(frozenset().union(*each))) for each in told)
-    return Judgement(claim, verdict, answers, commits=commits, runs=runs, unmet=unmet)
+    return Judgement(
+        claim, "undecided" if claim.opponent and idle else verdict, answers, tuple(missing), tuple(unclear), commits, runs,
+        unmet, idle,
+    )  # fmt: skip
 
 
 def _unmet(asked: Comparison, found: Found) -> frozenset[str]:
@@ -234,4 +244,4 @@ def _verdict(shown: Interval, wide: Interval, low: float, high: float, *, level:
         return "undecided"
     if wide.high < low or wide.low > high:
         return "refuted"
-    return "holds" if level or (low <= shown.low and shown.high <= high) else "undecided"
+    return "holds" if low - (SLACK if level else 0.0) <= shown.low and shown.high <= high else "undecided"

@@ -25,10 +25,11 @@ PREFACE = (
     "claim holds where all of its comparisons do, and is refuted where one of them is, by an interval that is widened for "
     "their number (Bonferroni); fewer than three seeds decide nothing. Two trials are compared as if on different clips, "
     "which as a rule makes the interval wider than need be. Where attackers who joined later are not met yet, leakage decides "
-    "nothing, and `--run` measures it again. SPLAVU's claims were run with four seeds, and with ten where four left them "
-    "undecided. Rows of several commits may have been judged by code that differs, and those of commits before a522004 had "
-    "one raw video for all their seeds: `sfumato claims --run --only ID --device cuda` runs again what other code has "
-    "measured, with `--keep-older` only what is missing. SPLAVU's need no GPU."
+    "nothing, and `--run` measures it again; where f_B read nothing in most trainings of a trial, which is told, nothing is "
+    "decided about what an f_B does. SPLAVU's claims were run with eight seeds. Rows of several commits may have been judged "
+    "by code that differs, and those of commits before a522004 had one raw video for all their seeds: `sfumato claims --run "
+    "--only ID --device cuda` runs again what other code has measured, with `--keep-older` only what is missing. SPLAVU's "
+    "need no GPU."
 )
 
 
@@ -68,16 +69,15 @@ def show_claims(
 
 def why(judged: Judgement) -> str:
     """The numbers of a verdict, or what is missing."""
-    if judged.missing or judged.inconclusive:
-        told = {"not run": judged.missing, "inconclusive on raw": judged.inconclusive}
-        return "\n".join(f"{what}: {', '.join(names)}" for what, names in told.items() if names)
+    told = {"not run": judged.missing, "inconclusive on raw": judged.inconclusive, "f_B read nothing": judged.idle}
+    said = [f"{what}: {', '.join(names)}" for what, names in told.items() if names]
     few = not all(answer.interval.decides for answer in judged.answers)
     lines = [
         f"{a.question}: {a.interval.value:+.3f} [{a.interval.low:+.3f}, {a.interval.high:+.3f}]" for a in judged.answers
     ]
     mixed = [f"rows of {len(judged.commits)} commits"] if len(judged.commits) > 1 else []
     unmet = [f"not met yet: {', '.join(judged.unmet)}"] if judged.unmet else []
-    return "\n".join([*lines, *(["fewer than three seeds decide nothing"] if few else []), *unmet, *mixed])
+    return "\n".join([*said, *lines, *(["fewer than three seeds decide nothing"] if few else []), *unmet, *mixed])
 
 
 def render(judged: Sequence[Judgement]) -> Table:
@@ -135,5 +135,5 @@ def as_json(judged: Judgement) -> dict[str, Any]:
     return {
         "id": claim.id, "paper": claim.paper, "statement": claim.statement, "verdict": judged.verdict, "numbers": numbers,
         "run": f"sfumato claims --run --only {claim.id}", "folders": list(judged.runs), "lacking": lacking,
-        "commits": list(judged.commits), "unmet": list(judged.unmet),
+        "commits": list(judged.commits), "unmet": list(judged.unmet), "idle": list(judged.idle),
     }  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -262,6 +262,18 @@ class Choice:
 
     strongest: Strongest
     leakage: Draws | None
+
+
+def by_target(rulers: Iterable[Ruler]) -> dict[str, list[Ruler]]:
+    """The attackers on each target.
+
+    >>> by_target([])
+    {}
+    """
+    found: dict[str, list[Ruler]] = {}
+    for ruler in rulers:
+        found.setdefault(ruler.sitting.exam.target, []).append(ruler)
+    return found
 
 
 def strongest_of(rulers: Sequence[Ruler]) -> Strongest:

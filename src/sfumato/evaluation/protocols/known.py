@@ -37,11 +37,12 @@ from sfumato.evaluation.material import Material, anonymize_clips
 from sfumato.evaluation.metrics import leakage_removed, nhv, utility_kept
 from sfumato.evaluation.notes import effort_notes, measured_notes, persons_note, seeds_note
 from sfumato.evaluation.provenance import commit, judging_digest, versions
-from sfumato.evaluation.result import Line, Result, Strongest
+from sfumato.evaluation.result import Leakage, Line, Result, Strongest
 from sfumato.evaluation.scoring import (
     Ruler,
     Sitting,
     attack_result,
+    by_target,
     choose,
     headline,
     per_seed,
@@ -312,11 +313,8 @@ class KnownProtocol:
         action = rulers.pop(UTILITY.name)
         readers = [rulers.pop(exam.name) for exam in self.exams if exam.target == "action" and exam != UTILITY]
         attacks = [attack_result(ruler, self.dataset.attributes) for ruler in rulers.values()]
-        targets: dict[str, list[Ruler]] = {}
-        for ruler in rulers.values():
-            targets.setdefault(ruler.sitting.exam.target, []).append(ruler)
         choices = []
-        for members in targets.values():
+        for members in by_target(rulers.values()).values():
             together = self.config.ensemble and len(members) > 1
             candidates = [*members, average(members)] if together else members
             choices.append(choose(candidates))
@@ -333,6 +331,14 @@ class KnownProtocol:
             readers=[reader(ruler) for ruler in (action, *readers)] if readers else [],
         )  # fmt: skip
         return found, {UTILITY.name: utility_draws(action), **evidence}
+
+    def on_frames(self, answers: dict[str, list[Answers]], raw: dict[str, list[Answers]]) -> Leakage | None:
+        """What leaks to the attackers who see single frames alone; None where there are none."""
+        exams = [exam for exam in self.exams if exam.level == "frame" and exam.target != "action"]
+        rulers = by_target(self._ruler_of(exam, answers[exam.name], raw[exam.name]) for exam in exams)
+        choices = [choose(members) for members in rulers.values()]
+        drawn = {c.strongest.target: c.leakage for c in choices if c.leakage is not None}
+        return headline([choice.strongest for choice in choices], drawn) if choices else None
 
     def _ruler_of(self, exam: Exam, answers: list[Answers], raw: list[Answers]) -> Ruler:
         groups, persons = self._recordings(exam), self._persons(exam)
