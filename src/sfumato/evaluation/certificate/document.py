@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import SfumatoError
-from sfumato.evaluation.result import Leakage, Score, _build, checksum
-from sfumato.writing import to_json, write_whole
+from sfumato.evaluation.result import Leakage, Score, _build
+from sfumato.writing import checksum, sealed, to_json, unsealed, write_whole
 
 SCHEMA = "sfumato-certificate/1"
 
@@ -96,7 +96,7 @@ class Certificate:
     def save(self, path: Path) -> None:
         """Write as JSON with its checksum, whole or not at all."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, to_json({**self._content(), "checksum": self.checksum()}, indent=1))
+        write_whole(path, sealed(self._content()))
 
     @staticmethod
     def load(path: Path) -> Certificate:
@@ -111,10 +111,9 @@ class Certificate:
             raise SfumatoError(f"cannot read a certificate from '{path}'", str(error)) from None
         if not isinstance(stored, dict) or stored.get("schema") != SCHEMA:
             raise SfumatoError(f"'{path}' is no certificate of schema {SCHEMA}", "certify again with this version")
-        if stored.pop("checksum", None) != checksum(stored):
-            raise SfumatoError(f"'{path}' was changed after it was written: its checksum is another", "certify again")
+        content = unsealed(stored, path, "certify again")
         try:
-            found: Certificate = _build(Certificate, stored)
+            found: Certificate = _build(Certificate, content)
         except (KeyError, TypeError, ValueError) as error:
             raise SfumatoError(f"'{path}' is damaged ({error})", "certify again") from None
         return found
