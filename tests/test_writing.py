@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sfumato import writing
-from sfumato.writing import source_digest, to_json
+from sfumato.errors import SfumatoError
+from sfumato.writing import sealed, source_digest, to_json, unsealed
 
 
 def test_json_has_null_where_a_number_is_none() -> None:
@@ -15,6 +18,36 @@ def test_json_has_null_where_a_number_is_none() -> None:
     written = to_json(value)
     assert written.endswith(b"\n") and "α".encode() in written
     assert json.loads(written) == {"loss": None, "far": [1.5, None, {"deep": [None, True, "α"]}], "whole": 3}
+
+
+def test_what_is_sealed_comes_back_however_it_is_laid_out() -> None:
+    content = {"loss": math.nan, "scores": (0.1, 1e-17), "who": "Ada"}
+    stored = json.loads(sealed(content))
+    assert list(stored) == ["loss", "scores", "who", "checksum"]
+    for laid_out in (stored, dict(reversed(stored.items()))):
+        assert unsealed(laid_out, Path("r.json"), "") == {"loss": None, "scores": [0.1, 1e-17], "who": "Ada"}
+
+
+@pytest.mark.parametrize(
+    ("edit", "complaint"),
+    [
+        (
+            lambda stored: stored.update(loss=0.4),
+            "'r.json' was changed after it was written: its checksum is another: again",
+        ),
+        (lambda stored: stored.update(more=1), "'r.json' was changed after it was written"),
+        (lambda stored: stored.update(checksum=None), "'r.json' was changed after it was written"),
+        (
+            lambda stored: stored.pop("checksum"),
+            "'r.json' has no checksum: it was edited, or is from before .*; again$",
+        ),
+    ],
+)
+def test_what_was_sealed_and_edited_is_refused(edit: Callable[[dict[str, Any]], object], complaint: str) -> None:
+    stored = json.loads(sealed({"loss": 0.5}))
+    edit(stored)
+    with pytest.raises(SfumatoError, match=complaint):
+        unsealed(stored, Path("r.json"), "again")
 
 
 def test_the_digest_of_source_files_tells_names_and_contents_apart(

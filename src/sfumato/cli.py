@@ -152,8 +152,12 @@ def train(
 
 @app.command()
 def judge(
+    ctx: typer.Context,
     anonymizers: Annotated[
-        list[str], typer.Argument(help="names (downsample:factor=16) or folders", metavar="ANONYMIZER")
+        list[str],
+        typer.Argument(
+            help="names (downsample:factor=16) or folders; or a result's JSON, to check it", metavar="ANONYMIZER"
+        ),
     ],
     data: Annotated[
         str,
@@ -183,11 +187,14 @@ def judge(
     runs: RunsOption = Path("runs"),
     device: DeviceOption = "auto",
 ) -> None:
-    """Judge frozen anonymizers: fresh action and attack models are trained on anonymized video, raw always beside."""
-    from sfumato.commands.judge import check_places, judge_anonymizers
+    """Judge frozen anonymizers: fresh action and attack models are trained on anonymized video, raw always beside.
+
+    `sfumato judge RESULT.json` judges nothing: it shows a stored result again, if nobody has edited it since.
+    """
+    from sfumato.commands.judge import check_places, judge_anonymizers, stored_result
 
     check_places(json_file, report)
-    judged = judge_anonymizers(
+    judged = stored_result(anonymizers, _given(ctx, but=("json_file", "report"))) or judge_anonymizers(
         anonymizers, data, protocol=protocol, seeds=seeds, models=models, video_model=video_model, frame_model=frame_model,
         vlm=vlm, prompts=prompts or (), epochs=epochs, views=views, crops=crops, attacks=attack, effort=effort,
         strict=strict, runs=runs, device=device,
@@ -327,6 +334,13 @@ def doctor() -> None:
 
     if not examine_machine():
         raise typer.Exit(2)
+
+
+def _given(ctx: typer.Context, but: tuple[str, ...]) -> list[str]:
+    """The options on the command line, as they are spelled there; without those named."""
+    options = {p.name or "": p.opts[0] for p in ctx.command.params if p.opts[0].startswith("-")}
+    sources = {name: ctx.get_parameter_source(name) for name in options if name not in but}
+    return [options[name] for name, source in sources.items() if source and source.name == "COMMANDLINE"]
 
 
 def _show(judged: Judged, json_file: Path | None, report: Path | None) -> None:

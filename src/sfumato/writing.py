@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, JSON that every reader takes, and what this package itself was when it wrote them."""
+"""Files that appear whole or not at all, JSON that tells when it was edited, and what this package was when it wrote them."""
 
 from __future__ import annotations
 
@@ -81,6 +81,40 @@ def to_json(value: Any, indent: int | None = None) -> bytes:
     b'{"loss": null}\\n'
     """
     return f"{json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, indent=indent)}\n".encode()
+
+
+def checksum(content: Mapping[str, Any]) -> str:
+    """SHA-256 of plain JSON content, however it is laid out in the file.
+
+    >>> checksum({"a": 1, "b": 2}) == checksum({"b": 2, "a": 1})
+    True
+    """
+    plain = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return f"sha256:{hashlib.sha256(plain.encode()).hexdigest()}"
+
+
+def sealed(content: Mapping[str, Any]) -> bytes:
+    """A document as JSON, with a checksum of all it says beside it.
+
+    >>> json.loads(sealed({"loss": 0.5})).keys()
+    dict_keys(['loss', 'checksum'])
+    """
+    plain = json.loads(to_json(content))
+    return to_json({**plain, "checksum": checksum(plain)}, indent=1)
+
+
+def unsealed(stored: Mapping[str, Any], path: Path, again: str) -> dict[str, Any]:
+    """What `sealed` was given, from the JSON it wrote to `path`; refused where that was edited. again: how to get another.
+
+    >>> unsealed(json.loads(sealed({"loss": 0.5})), Path("result.json"), "train again")
+    {'loss': 0.5}
+    """
+    content = {name: value for name, value in stored.items() if name != "checksum"}
+    if "checksum" not in stored:
+        raise SfumatoError(f"'{path}' has no checksum", f"it was edited, or is from before there were any; {again}")
+    if stored["checksum"] != checksum(content):
+        raise SfumatoError(f"'{path}' was changed after it was written: its checksum is another", again)
+    return content
 
 
 def _finite(value: Any) -> Any:

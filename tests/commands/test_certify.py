@@ -93,6 +93,7 @@ def test_known_answers(footage: Path, tmp_path: Path, trained: list[str]) -> Non
     assert linking.leakage.value == 1.0 and linking.leakage.low > 0.85  # of 36 recordings
     assert linking.score.chance == pytest.approx(1 / RECORDINGS) and linking.recordings == RECORDINGS
     assert strangers.recordings == 9  # the quarter of them that nobody was trained on
+    assert linking.persons == strangers.persons == 0  # recordings stand for people of whom nobody is named
     assert trained == ["identity-frames", "reid-frames"]  # raw video once, not twice
     assert open_.not_tested[:2] == [
         "Whether actions stay recognisable: there are no labels of it.",
@@ -157,6 +158,8 @@ def test_from_end_to_end_and_again_without_training(
     assert f"result: {data}" in run.out and f"report: {page}" in run.out
     found = Certificate.load(data)
     assert [f.name for f in found.findings] == ["identity", "hat"]
+    assert [(f.persons, f.persons_needed) for f in found.findings] == [(3, 5)] * 2
+    assert page.read_text().count("12 recordings of 3 people") == 2
     assert found.utility.kept.verdict in ("measured", "inconclusive")
     assert "Rare: too rare in the labels." in found.not_tested
     assert any("somebody the attacker has never seen" in line for line in found.not_tested)
@@ -176,6 +179,7 @@ def test_people_are_resampled_too_where_they_are_named(footage: Path, tmp_path: 
     found = certified(Constant(), footage, tmp_path, labels)
     assert [f.name for f in found.findings] == ["identity", "hat"]
     assert all(set(f.score.intervals) == {"videos", "persons"} for f in found.findings)
+    assert [f.persons for f in found.findings] == [6, 6]
 
 
 def test_what_one_recording_alone_shows_is_too_rare(footage: Path) -> None:

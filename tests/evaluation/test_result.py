@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from sfumato.errors import SfumatoError
+from sfumato.evaluation.certificate import Certificate
 from sfumato.evaluation.result import (
-    UNCHECKED,
+    SCHEMA,
     AttackResult,
     AttributeScore,
     Difference,
@@ -23,8 +24,11 @@ from sfumato.evaluation.result import (
     Score,
     Strongest,
 )
+from sfumato.writing import sealed
 
 NAN = math.nan
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+COMMITTED = {path.name: json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))}
 
 
 def result() -> Result:
@@ -34,7 +38,7 @@ def result() -> Result:
         "frame", "attributes", "frame", "tiny-frame", "cMAP", score, Leakage(0.5, 0.4, 0.6, "measured"), 0.5, 0.71,
         [0.7, 0.69], [[0.5, NAN], [0.6, 0.7]], [attribute], [Measure("PSNR", Score(21.5, 20.0, 23.0, NAN, 100.0))],
     )  # fmt: skip
-    nothing = Leakage(NAN, NAN, NAN, "inconclusive")
+    nothing = Leakage(NAN, NAN, NAN, "inconclusive", {"videos": [NAN, NAN], "persons": [NAN, 0.5]})
     line = Line(
         "downsample:factor=16", score, [0.7], [attack], [Strongest("attributes", ["frame"], score, nothing)], nothing,
         NAN,
@@ -80,11 +84,11 @@ def test_nan_is_written_as_null_and_the_file_is_plain_json(tmp_path: Path) -> No
 
 
 def test_a_result_from_before_the_gains_and_measures_is_still_read(tmp_path: Path) -> None:
-    stored = json.loads(json.dumps(asdict(result())))
+    stored = asdict(result())
     for attribute in stored["lines"][0]["attacks"][0]["attributes"]:
         del attribute["f1_gain"], attribute["ap_gain"]
     del stored["lines"][0]["attacks"][0]["measures"]
-    (tmp_path / "r.json").write_text(json.dumps(stored))
+    (tmp_path / "r.json").write_bytes(sealed(stored))
     (attack,) = Result.load(tmp_path / "r.json").lines[0].attacks
     (attribute,) = attack.attributes
     assert attack.measures == []
@@ -114,17 +118,45 @@ def test_a_result_that_was_edited_is_refused(tmp_path: Path) -> None:
             Result.load(path)
 
 
-def test_a_result_from_before_there_were_checksums_is_read_with_a_note(tmp_path: Path) -> None:
-    stored = json.loads(json.dumps(asdict(result())))
+def test_what_an_older_result_never_had_is_still_unknown_when_it_is_written_again(tmp_path: Path) -> None:
+    stored = asdict(result())
     for later in ("effort", "differences", "pareto"):
         del stored[later]
-    del stored["lines"][0]["utility"]["intervals"], stored["lines"][0]["attacks"][0]["late_gain"]
-    (tmp_path / "r.json").write_text(json.dumps(stored))
+    (attack,) = stored["lines"][0]["attacks"]
+    del stored["lines"][0]["utility"]["intervals"], attack["late_gain"], attack["attributes"][0]["raw_f1"]
+    (tmp_path / "r.json").write_bytes(sealed(stored))
     old = Result.load(tmp_path / "r.json")
-    assert old.notes == ["a note", UNCHECKED] and (old.effort, old.differences, old.pareto) == ("standard", [], [])
+    assert (old.notes, old.effort, old.differences, old.pareto) == (["a note"], "standard", [], [])
     assert old.lines[0].utility.intervals == {} and math.isnan(old.lines[0].attacks[0].late_gain)
+    assert math.isnan(old.lines[0].attacks[0].attributes[0].raw_f1)
     old.save(tmp_path / "new.json")
-    assert Result.load(tmp_path / "new.json").notes == ["a note", UNCHECKED]  # once, and it stays
+    assert same(asdict(Result.load(tmp_path / "new.json")), asdict(old))
+
+
+def test_who_takes_the_checksum_out_is_refused(tmp_path: Path) -> None:
+    """Once it was only noted, so that whoever edited a number had but to delete a line more."""
+    path = tmp_path / "r.json"
+    result().save(path)
+    stored = json.loads(path.read_text())
+    del stored["checksum"]
+    stored["lines"][0]["headline"]["value"] = 0.01
+    path.write_text(json.dumps(stored))
+    with pytest.raises(SfumatoError, match=r"'.*r.json' has no checksum: it was edited, or .*; judge again$"):
+        Result.load(path)
+
+
+@pytest.mark.parametrize("name", [name for name, told in COMMITTED.items() if "schema" in told])
+def test_every_committed_result_is_read_again_and_says_the_same(name: str, tmp_path: Path) -> None:
+    kind = Result if COMMITTED[name]["schema"] == SCHEMA else Certificate
+    first = kind.load(RESULTS / name)
+    first.save(tmp_path / name)
+    assert same(asdict(kind.load(tmp_path / name)), asdict(first))
+
+
+def test_no_committed_judgement_is_overlooked() -> None:
+    assert {name for name in COMMITTED if name.startswith(("judge_", "benchmark_", "certificate_"))} == {
+        name for name, told in COMMITTED.items() if "schema" in told
+    }
 
 
 def change(stored: dict[str, Any], kind: str) -> Any:
@@ -158,7 +190,7 @@ DAMAGE = (
 @pytest.mark.parametrize("kind", DAMAGE)
 def test_a_damaged_result_is_refused_by_name(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "r.json"
-    path.write_text(json.dumps(change(json.loads(json.dumps(asdict(result()))), kind)))
+    path.write_bytes(sealed(change(asdict(result()), kind)))
     with pytest.raises(SfumatoError, match=r"'.*r.json' is damaged .*judge again"):
         Result.load(path)
 

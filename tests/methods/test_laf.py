@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,6 +22,7 @@ from sfumato.recognizers.base import IMAGENET
 from sfumato.recognizers.vlm import VideoEmbeddings, VideoLanguageModel, save_vlm
 from sfumato.recognizers.weights import checksum
 from sfumato.training.options import load_options
+from sfumato.training.run import RunFolder
 
 from ..training.toys import CPU, equal, gradient, logged, same, snapshot
 from .laf_toys import (
@@ -243,7 +243,7 @@ def test_a_training_reads_no_label_and_leaves_an_anonymizer(tmp_path: Path, vlm:
         line for line in logged(tmp_path / "run") if line["phase"] == "reconstruct" and line["kind"] == "watch"
     ]
     assert result["reconstruction"] == reconstructed[-1]["L1"]
-    assert json.loads((tmp_path / "run" / "result.json").read_text()) == result
+    assert RunFolder(tmp_path / "run").read_result() == result
     assert not (tmp_path / "run" / "checkpoint.pt").exists()
     assert train(LaFConfig(**TINY, vlm=vlm), make_stage(tmp_path / "run", vlm)) == result  # finished is finished
     anonymizer = load(str(tmp_path / "run" / "anonymizer"))

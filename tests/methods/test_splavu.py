@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from functools import partial
 from itertools import combinations
@@ -23,6 +22,7 @@ from sfumato.methods.splavu.train import CoTraining, gather_features, train
 from sfumato.objectives.contrastive import nt_xent
 from sfumato.recognizers.anomaly import mgfn_loss
 from sfumato.recognizers.temporal_detection import detection_loss
+from sfumato.training.run import RunFolder
 
 from ..training.toys import CPU, equal, gradient, logged, same, snapshot
 from .splavu_toys import WIDTH, make_learner, make_stage, probe, settings, trimmed, write_store, write_stores
@@ -274,7 +274,7 @@ def test_each_subset_of_tasks_trains(tasks: str, tmp_path: Path) -> None:
     assert result["parameters"].keys() == {"f_A", *asked}
     steps = [line for line in logged(tmp_path / "run") if line["kind"] == "step"]
     assert {f"f_A {symbols[task]}" for task in asked} | {"f_A LC", "f_A B"} <= steps[0].keys()
-    assert json.loads((tmp_path / "run" / "result.json").read_text()) == result
+    assert RunFolder(tmp_path / "run").read_result() == result
     assert not (tmp_path / "run" / "checkpoint.pt").exists()
     adapter, made_for = load_latent(tmp_path / "run" / "anonymizer")
     assert made_for.encoder == "toy" and adapter.width == WIDTH and not adapter.training

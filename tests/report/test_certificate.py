@@ -21,7 +21,8 @@ EVIL = '<script>alert("x")</script>'
 def finding(title: str, target: str, leak: float, exposure: str) -> Finding:
     leakage = Leakage(leak, leak - 0.1, leak + 0.1, "inconclusive" if math.isnan(leak) else "measured")
     score = Score(0.1 + 0.8 * leak, 0.05, 0.95, 0.1, 0.9)
-    return Finding(title, title, target, "frame", "top-1", score, leakage, 60, 120, 0.125, exposure, 0)
+    persons = 2 if target == "identity" else 0  # who is in the others is not known
+    return Finding(title, title, target, "frame", "top-1", score, leakage, 60, 120, 0.125, exposure, 0, persons)
 
 
 def make(**changed: object) -> Certificate:
@@ -67,9 +68,10 @@ def test_the_page_says_what_the_document_says(tmp_path: Path) -> None:
     rows = re.findall(r'<tr><th scope="row">(.*?)</tr>', source, re.DOTALL)
     cells = [re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", row)).strip() for row in rows]
     assert cells[0] == (
-        "who a person is 60 recordings, top-1 87.6 [5.0–95.0] 10.0 90.0 97.0 [87.0–107.0] 12.5 fully exposed"
+        "who a person is 60 recordings of 2 people, top-1 87.6 [5.0–95.0] 10.0 90.0 97.0 [87.0–107.0] 12.5 fully exposed"
     )
-    assert "– 12.5 no conclusion" in cells[2]
+    assert "– 12.5 no conclusion" in cells[2] and "60 recordings, top-1" in cells[2]
+    assert "of fewer than 5 people, however many recordings show them" in source
     assert "nan" not in source.lower()
 
 
@@ -110,13 +112,14 @@ def test_the_summary_on_a_terminal() -> None:
     text = shown.get()
     assert text.startswith("Identity and gender are fully exposed.\n")
     row = next(line for line in text.splitlines() if line.strip().startswith("who a person is"))
-    assert "87.6 [5.0–95.0]" in row and "97.0 [87.0–107.0]" in row and "fully exposed" in row
+    assert row.split()[4] == "2" and "87.6 [5.0–95.0]" in row and "97.0 [87.0–107.0]" in row and "fully exposed" in row
     assert "Note: a first doubt" in text and "Not tested: sound" in text and "60 of 80 recordings" in text
     assert all(len(line) <= 100 for line in text.splitlines())
 
 
 @pytest.mark.parametrize(
-    "verdict", ["too little footage", "no conclusion", "not shown to leak", "reduced, still exposed"]
+    "verdict",
+    ["too little footage", "too few people to tell", "no conclusion", "not shown to leak", "reduced, still exposed"],
 )
 def test_no_page_promises_too_much(tmp_path: Path, verdict: str) -> None:
     source = page(make(verdict=verdict, exposed=[]), tmp_path)

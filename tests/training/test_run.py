@@ -378,12 +378,30 @@ def test_a_strip_wants_stored_pixels(run: RunFolder) -> None:
 
 def test_a_result_is_whole_and_valid_json(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     run.save_result({"accuracy": 0.5, "losses": [math.nan, {"deep": (math.inf, 1)}]})
-    assert strict(run.result.read_text()) == {"accuracy": 0.5, "losses": [None, {"deep": [None, 1]}]}
+    assert run.read_result() == {"accuracy": 0.5, "losses": [None, {"deep": [None, 1]}]}
+    assert strict(run.result.read_text()).items() >= run.read_result().items()
     before = snapshot(run.path)
     monkeypatch.setattr(Path, "write_bytes", interrupted(KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
         run.save_result({"accuracy": 0.9})
     assert snapshot(run.path) == before
+
+
+def test_a_result_that_was_edited_or_is_none_is_refused_in_one_line(run: RunFolder) -> None:
+    with pytest.raises(SfumatoError, match="holds no finished run: go on with --resume"):
+        run.read_result()
+    run.save_result({"trained_parameters": 1000})
+    stored = strict(run.result.read_text())
+    again = "remove that folder and train again, or choose another --out"
+    cases = {
+        json.dumps({**stored, "trained_parameters": 10}): "was changed after it was written: its checksum is another",
+        json.dumps({"trained_parameters": 10}): "has no checksum: it was edited, or is from before there were any;",
+        "[]": "is damaged:", "{": "is damaged:",
+    }  # fmt: skip
+    for content, complaint in cases.items():
+        run.result.write_text(content)
+        with pytest.raises(SfumatoError, match=rf"result.json' {complaint}.* {again}$"):
+            run.read_result()
 
 
 def test_the_anonymizer_has_its_folder(run: RunFolder) -> None:

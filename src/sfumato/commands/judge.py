@@ -138,6 +138,24 @@ def judge_anonymizers(
     return Judged(result, datasets[0], [raw, *others])
 
 
+def stored_result(names: Sequence[str], asked: Sequence[str]) -> Judged | None:
+    """The result whose JSON file is named, if it is unchanged; None where anonymizers are. asked: options that judge.
+
+    >>> stored_result(["result.json"], []).result.protocol
+    'known'
+    """
+    files = [name for name in names if name.endswith(".json")]
+    if not files:
+        return None
+    if len(names) > 1:
+        raise SfumatoError(f"'{files[0]}' is a result, shown by itself", "name no other, or anonymizers alone")
+    if asked:
+        raise SfumatoError(
+            f"'{files[0]}' is a result, shown as it was judged", f"leave {', '.join(asked)} out, or name an anonymizer"
+        )
+    return Judged(Result.load(Path(files[0])), None, [])
+
+
 def _check_lengths(anonymizers: Sequence[Anonymizer], dataset: VideoDataset) -> None:
     for anonymizer in anonymizers:
         length, frames = anonymizer.spec.length, dataset.shape.frames

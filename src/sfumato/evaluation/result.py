@@ -1,23 +1,21 @@
 """The one result schema: what the command's table, the HTML report and the studio all read.
 
-Every score carries its value, its 95% interval, its chance line and what raw video gives. NaN is written as null.
+Every score carries its value, its 95% interval, its chance line and what raw video gives. NaN is written as null. A field
+with a default may be missing from a file: it was not known yet when that was written.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from sfumato.errors import SfumatoError
-from sfumato.writing import to_json, write_whole
+from sfumato.writing import sealed, unsealed, write_whole
 
 SCHEMA = "sfumato-result/1"
-_LATER = ("f1_gain", "ap_gain", "measures", "intervals", "late_gain", "effort", "differences", "pareto", "readers")
-UNCHECKED = "this result was written without a checksum: whether it was edited since cannot be told"
 
 
 @dataclass
@@ -192,55 +190,39 @@ class Result:
     def save(self, path: Path) -> None:
         """Write as JSON with a checksum of its content, whole or not at all."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        content = json.loads(to_json(asdict(self)))
-        write_whole(path, to_json({**content, "checksum": checksum(content)}, indent=1))
+        write_whole(path, sealed(asdict(self)))
 
     @staticmethod
     def load(path: Path) -> Result:
-        """Read a result; anything that is not one, or is not as it was written, is refused by name.
-
-        One from before there were checksums is read, with a note that says so.
-        """
+        """Read a result; anything that is not one, or is not as it was written, is refused by name."""
         try:
             stored = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise SfumatoError(f"cannot read a result from '{path}'", str(error)) from None
         if not isinstance(stored, dict) or stored.get("schema") != SCHEMA:
             raise SfumatoError(f"'{path}' is no result of schema {SCHEMA}", "judge again with this version")
-        told = stored.pop("checksum", None)
-        if told is not None and told != checksum(stored):
-            raise SfumatoError(f"'{path}' was changed after it was written: its checksum is another", "judge again")
+        content = unsealed(stored, path, "judge again")
         try:
-            found: Result = _build(Result, stored)
+            found: Result = _build(Result, content)
         except (KeyError, TypeError, ValueError) as error:
             raise SfumatoError(f"'{path}' is damaged ({error})", "judge again") from None
-        if told is None and UNCHECKED not in found.notes:
-            found.notes.append(UNCHECKED)
         return found
-
-
-def checksum(content: dict[str, Any]) -> str:
-    """SHA-256 of plain JSON content, however it is laid out in the file.
-
-    >>> checksum({"a": 1, "b": 2}) == checksum({"b": 2, "a": 1})
-    True
-    """
-    plain = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    return f"sha256:{hashlib.sha256(plain.encode()).hexdigest()}"
 
 
 def _build(kind: Any, value: Any) -> Any:
     """Plain JSON back into the dataclasses, by their type hints."""
     if isinstance(kind, type) and is_dataclass(kind):
         hints = get_type_hints(kind)
-        # Results that were written before these were known are still results.
-        there = [f.name for f in fields(kind) if f.name in value or f.name not in _LATER]
+        needed = {f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING}
+        there = [f.name for f in fields(kind) if f.name in value or f.name in needed]
         return kind(**{name: _build(hints[name], value[name]) for name in there})
     if get_origin(kind) is list:
         return [_build(get_args(kind)[0], v) for v in _checked(value, list)]
+    if get_origin(kind) is dict:
+        return {name: _build(get_args(kind)[1], v) for name, v in _checked(value, dict).items()}
     if kind is float:
         return math.nan if value is None else float(value)
-    return _checked(value, get_origin(kind) or kind)
+    return _checked(value, kind)
 
 
 def _checked(value: Any, kind: type) -> Any:

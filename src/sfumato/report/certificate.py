@@ -11,7 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from sfumato.evaluation.certificate import Certificate, Exposure, Finding
-from sfumato.evaluation.certificate.verdict import ENOUGH, FULL, LARGE, MOST_UNNOTICED
+from sfumato.evaluation.certificate.verdict import ENOUGH, ENOUGH_PEOPLE, FULL, LARGE, MOST_UNNOTICED
+from sfumato.evaluation.certificate.wording import people
 from sfumato.report import table
 from sfumato.report.html import _at
 from sfumato.report.pages import environment, source, write_page
@@ -21,7 +22,7 @@ ROWS = 10  # findings that fit on the first page
 LINES = 4  # doubts, likewise
 COLOURS = {
     Exposure.full: "red", Exposure.large: "red", Exposure.unmeasured: "red", Exposure.reduced: "yellow",
-    Exposure.too_little: "yellow", Exposure.weak: "yellow", Exposure.not_shown: "default",
+    Exposure.too_little: "yellow", Exposure.few_people: "yellow", Exposure.weak: "yellow", Exposure.not_shown: "default",
 }  # fmt: skip
 
 
@@ -36,14 +37,16 @@ def write_certificate(certificate: Certificate, path: Path) -> None:
 def _page(certificate: Certificate) -> str:
     templates = environment()
     templates.filters.update(percent=table.percent, at=_at, name=table.shown_name)
-    templates.globals.update(interval=table.interval, finite=math.isfinite)
+    templates.globals.update(interval=table.interval, finite=math.isfinite, people=people)
     template = templates.from_string(source("certificate.html"))
     findings = worst_first(certificate)
     return template.render(
         c=certificate, title=TITLE, checksum=certificate.checksum(), level=Exposure(certificate.verdict).name,
         findings=findings[:ROWS], more=len(findings) - ROWS, doubts=certificate.doubts[:LINES],
         more_doubts=len(certificate.doubts) - LINES, utility=utility_text(certificate),
-        rules={"full": FULL, "large": LARGE, "unnoticed": MOST_UNNOTICED, "enough": ENOUGH},
+        rules={
+            "full": FULL, "large": LARGE, "unnoticed": MOST_UNNOTICED, "enough": ENOUGH, "people": ENOUGH_PEOPLE,
+        },
     )  # fmt: skip
 
 
@@ -89,14 +92,14 @@ def render_certificate(certificate: Certificate) -> RenderableType:
     colour = COLOURS[Exposure(certificate.verdict)]
     rows = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     rows.add_column("What an attacker learns")
-    for heading in ("Score", "Guessing", "Raw", "Of raw video's"):
+    for heading in ("People", "Score", "Guessing", "Raw", "Of raw video's"):
         rows.add_column(heading, justify="right", no_wrap=True)
     rows.add_column("Verdict")
     for f in worst_first(certificate):
         score, leak = f.score, f.leakage
         cells = (
-            f.title, table.with_interval(score.value, score.low, score.high), table.percent(score.chance),
-            table.percent(score.raw), table.with_interval(leak.value, leak.low, leak.high),
+            f.title, str(f.persons or table.NOTHING), table.with_interval(score.value, score.low, score.high),
+            table.percent(score.chance), table.percent(score.raw), table.with_interval(leak.value, leak.low, leak.high),
         )  # fmt: skip
         rows.add_row(*map(Text, cells), Text(f.exposure, style=COLOURS[Exposure(f.exposure)]))
     about = (

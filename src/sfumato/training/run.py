@@ -16,7 +16,7 @@ from torch import Tensor
 
 from sfumato.errors import SfumatoError
 from sfumato.training.options import differences
-from sfumato.writing import to_json, write_whole
+from sfumato.writing import sealed, to_json, unsealed, write_whole
 
 SCHEMA = "sfumato-run/1"
 IDENTITY = (
@@ -210,12 +210,12 @@ class RunFolder:
         return path
 
     def save_result(self, result: Mapping[str, Any]) -> None:
-        """Write `result.json`; a number that is not finite is written as null.
+        """Write `result.json` with a checksum; a number that is not finite is written as null.
 
         >>> run.save_result({"steps": 1000, "action_accuracy": 0.93})
         """
         with _writing(self.result):
-            write_whole(self.result, to_json(result, indent=1))
+            write_whole(self.result, sealed(result))
 
     def pin(self, name: str, value: str) -> None:
         """Write down what must not change while a run goes on; a resumed run that finds it changed stops.
@@ -239,12 +239,21 @@ class RunFolder:
             self.checkpoint.unlink(missing_ok=True)
 
     def read_result(self) -> dict[str, Any]:
-        """What `save_result` wrote; a run that is not finished has none."""
+        """What `save_result` wrote; a run that is not finished has none, and one that was edited since is refused.
+
+        >>> run.read_result()["steps"]
+        1000
+        """
+        again = "remove that folder and train again, or choose another --out"
         try:
-            result: dict[str, Any] = json.loads(self.result.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            stored = json.loads(self.result.read_text(encoding="utf-8"))
+        except OSError:
             raise SfumatoError(f"'{self.path}' holds no finished run", "go on with --resume") from None
-        return result
+        except ValueError:
+            stored = None
+        if not isinstance(stored, dict):
+            raise SfumatoError(f"'{self.result}' is damaged", again)
+        return unsealed(stored, self.result, again)
 
     def about(self) -> dict[str, Any]:
         """What was asked for, as `open` was told."""

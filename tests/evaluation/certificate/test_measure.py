@@ -12,8 +12,9 @@ import pytest
 from sfumato.evaluation import scoring
 from sfumato.evaluation.attacks.frame import FRAME
 from sfumato.evaluation.attacks.identity import IDENTITY, IDENTITY_FRAMES
+from sfumato.evaluation.attacks.reid import REID
 from sfumato.evaluation.attacks.video import VIDEO
-from sfumato.evaluation.certificate.measure import luck, measured, units, usefulness, wilson_low
+from sfumato.evaluation.certificate.measure import luck, measured, persons, units, usefulness, wilson_low
 from sfumato.evaluation.certificate.verdict import Exposure
 from sfumato.evaluation.certificate.wording import doubts
 from sfumato.evaluation.exam import Answers, Exam
@@ -158,6 +159,33 @@ def test_what_is_kept() -> None:
     assert found.kept.value == pytest.approx((found.score.value - 0.1) / 0.9)
     assert found.kept.low < found.kept.value < found.kept.high
     assert usefulness(people(0.0, 0.05, exam=action)).kept.verdict == "inconclusive"
+
+
+@pytest.mark.parametrize(
+    ("count", "level"), [(2, "too few people to tell"), (4, "too few people to tell"), (5, "not shown to leak")]
+)
+def test_fewer_than_five_people_never_rule_a_leak_out(count: int, level: str) -> None:
+    """Who answers blindly about 400 recordings of two people is as sure as of many, if only recordings are resampled."""
+    each, draw = np.arange(400), np.random.default_rng(0)
+    who = each % count
+
+    def answers(right: np.ndarray) -> Answers:
+        named = np.eye(count)[np.where(right, who, (who + 1) % count)]
+        return Answers(named, who[:, None], named, who[:, None], np.zeros(1), 1.0, np.full(400, 1 / count))
+
+    def asked(right: np.ndarray, who: np.ndarray | None = who) -> Ruler:
+        people = None if who is None else (who, who)
+        return Ruler(Sitting(REID, "net", [answers(right)], [answers(each >= 0)], (each, each), people), (count,))
+
+    blind = asked(draw.permutation(400) < 400 // count)
+    assert persons(blind) == count
+    (found,) = measured([blind], ["re-identification"], ["whether it is the same person"], 800, 2 * count)
+    assert (found.exposure, found.persons, found.recordings) == (level, count, 400)
+    assert found.leakage.high < 0.25 and found.persons_needed == (10 if count < 5 else 0)
+    (leak,) = measured([asked(each >= 0)], ["re-identification"], ["whether it is the same person"], 800, 2 * count)
+    assert (leak.exposure, leak.persons) == ("fully exposed", count)
+    assert persons(asked(each >= 0, who=None)) == 0
+    assert persons(asked(each >= 0, who=np.where(who == 0, -1, who))) == count - 1  # those that are named
 
 
 def test_few_people_rule_nothing_out_however_many_recordings_there_are() -> None:

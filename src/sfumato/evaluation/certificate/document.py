@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import SfumatoError
-from sfumato.evaluation.result import Leakage, Score, _build, checksum
-from sfumato.writing import to_json, write_whole
+from sfumato.evaluation.result import Leakage, Score, _build
+from sfumato.writing import checksum, sealed, to_json, unsealed, write_whole
 
 SCHEMA = "sfumato-certificate/1"
+_UNLESS_KNOWN = ("persons", "persons_needed")  # of a finding: not in the document where they are 0
 
 
 @dataclass
@@ -21,7 +22,8 @@ class Finding:
 
     recordings, clips: so many were asked about. detectable: the smallest share of what raw video gives away that this much
     footage can tell from luck. exposure: one of `Exposure`. needed: so many recordings in all would do, where these were too
-    few; else 0.
+    few; else 0. persons: so many people were asked about, as the labels name them; 0: it is not known. persons_needed: so
+    many in all would do, where these were too few; else 0.
     """
 
     name: str
@@ -36,6 +38,8 @@ class Finding:
     detectable: float
     exposure: str
     needed: int
+    persons: int = 0
+    persons_needed: int = 0
 
 
 def _untested() -> Score:
@@ -89,14 +93,18 @@ class Certificate:
         return checksum(self._content())
 
     def _content(self) -> dict[str, Any]:
-        """Everything as plain JSON has it."""
+        """Everything as plain JSON has it; what is not known is left out, as in documents from before it was asked."""
         content: dict[str, Any] = json.loads(to_json(asdict(self)))
+        for finding in content["findings"]:
+            for name in _UNLESS_KNOWN:
+                if not finding[name]:
+                    del finding[name]
         return content
 
     def save(self, path: Path) -> None:
         """Write as JSON with its checksum, whole or not at all."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, to_json({**self._content(), "checksum": self.checksum()}, indent=1))
+        write_whole(path, sealed(self._content()))
 
     @staticmethod
     def load(path: Path) -> Certificate:
@@ -111,10 +119,9 @@ class Certificate:
             raise SfumatoError(f"cannot read a certificate from '{path}'", str(error)) from None
         if not isinstance(stored, dict) or stored.get("schema") != SCHEMA:
             raise SfumatoError(f"'{path}' is no certificate of schema {SCHEMA}", "certify again with this version")
-        if stored.pop("checksum", None) != checksum(stored):
-            raise SfumatoError(f"'{path}' was changed after it was written: its checksum is another", "certify again")
+        content = unsealed(stored, path, "certify again")
         try:
-            found: Certificate = _build(Certificate, stored)
+            found: Certificate = _build(Certificate, content)
         except (KeyError, TypeError, ValueError) as error:
             raise SfumatoError(f"'{path}' is damaged ({error})", "certify again") from None
         return found

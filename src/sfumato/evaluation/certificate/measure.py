@@ -11,7 +11,7 @@ import numpy as np
 
 from sfumato.evaluation import scoring
 from sfumato.evaluation.certificate.document import Finding, Utility
-from sfumato.evaluation.certificate.verdict import Exposure, exposure, recordings_needed
+from sfumato.evaluation.certificate.verdict import Exposure, exposure, few, persons_needed, recordings_needed
 from sfumato.evaluation.draws import VIDEOS, Draws
 from sfumato.evaluation.metrics import (
     FLOORS,
@@ -32,8 +32,12 @@ Z = 1.96
 LUCKY_DRAWS = 4000
 
 
-def measured(rulers: Sequence[Ruler], names: Sequence[str], titles: Sequence[str], total: int) -> list[Finding]:
-    """One finding per question of one target, from all attackers on it; `total`: the recordings there are in all.
+def measured(
+    rulers: Sequence[Ruler], names: Sequence[str], titles: Sequence[str], total: int, everybody: int = 0
+) -> list[Finding]:
+    """One finding per question of one target, from all attackers on it.
+
+    total: the recordings there are in all; everybody: and the people that are named.
 
     >>> measured([ruler], ["identity"], ["who a person is"], total=300)[0].exposure
     'fully exposed'
@@ -79,21 +83,22 @@ def measured(rulers: Sequence[Ruler], names: Sequence[str], titles: Sequence[str
             ends = [float(residual_leakage(end, score.chance, score.raw)) for end in (low, high)]
             leak = replace(leak, low=min(leak.low, ends[0]), high=max(leak.high, ends[1]))
         attacker = rulers[chosen[i]].sitting.exam.name
-        findings.append(_finding(first, total, name, title, attacker, score, leak, float(lucky[i])))
+        findings.append(_finding(first, total, everybody, name, title, attacker, score, leak, float(lucky[i])))
     return findings
 
 
 def _finding(
-    ruler: Ruler, total: int, name: str, title: str, attacker: str, score: Score, leak: Leakage, lucky: float
-) -> Finding:
-    asked = units(ruler)
+    ruler: Ruler, total: int, everybody: int, name: str, title: str, attacker: str, score: Score, leak: Leakage,
+    lucky: float,
+) -> Finding:  # fmt: skip
+    asked, who = units(ruler), persons(ruler)
     detectable = residual_leakage(lucky, score.chance, score.raw)
-    level = exposure(leak, beats_luck=score.value > lucky, detectable=detectable, recordings=asked)
+    level = exposure(leak, beats_luck=score.value > lucky, detectable=detectable, recordings=asked, persons=who)
     escaped = max(detectable, leak.high)
     needed = recordings_needed(asked, escaped, total) if level is Exposure.too_little else 0
     return Finding(
         name, title, ruler.sitting.exam.target, attacker, ruler.metric, score, leak, asked, ruler.n, detectable,
-        level.value, needed,
+        level.value, needed, who, persons_needed(who, everybody) if few(who) else 0,
     )  # fmt: skip
 
 
@@ -104,6 +109,16 @@ def units(ruler: Ruler) -> int:
     40
     """
     return ruler.n if ruler.groups is None else len(np.unique(ruler.groups))
+
+
+def persons(ruler: Ruler) -> int:
+    """How many people the test items show, of those that are named; 0 where nobody is.
+
+    >>> persons(ruler)
+    10
+    """
+    who = ruler.sitting.persons
+    return 0 if who is None else len(np.unique(who[1][who[1] >= 0]))
 
 
 def luck(ruler: Ruler, chance: np.ndarray) -> np.ndarray:

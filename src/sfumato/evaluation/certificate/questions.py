@@ -80,7 +80,7 @@ class Interrogation(KnownProtocol):
             else:
                 continue
             candidates = [*rulers, average(rulers)] if self.together and len(rulers) > 1 else rulers
-            findings += measured(candidates, names, titles, self.recordings())
+            findings += measured(candidates, names, titles, self.recordings(), len(self.dataset.persons))
         return findings, utility
 
     def _ruler(self, exam: Exam, answers: dict[str, list[Answers]], raw: dict[str, list[Answers]]) -> Ruler:

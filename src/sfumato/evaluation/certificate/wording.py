@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from sfumato.datasets.footage import LONGEST
 from sfumato.evaluation.certificate.document import Finding
-from sfumato.evaluation.certificate.verdict import ENOUGH, Exposure, listing
+from sfumato.evaluation.certificate.verdict import ENOUGH, ENOUGH_PEOPLE, Exposure, few, listing
 from sfumato.evaluation.draws import PERSONS
 
 ABOUT_PEOPLE = ("identity", "re-identification")
@@ -27,6 +27,7 @@ _UNLESS_THOROUGH = (
     "Attackers who first undo the anonymizer, learn from raw video of the same people, or gather hints over a recording: "
     "--effort thorough tries these."
 )
+UNNAMED = f" Who is in each recording is not known: of fewer than {ENOUGH_PEOPLE} people it tells nothing about others."
 
 
 def headline(level: Exposure, about: Sequence[Finding]) -> str:
@@ -39,6 +40,8 @@ def headline(level: Exposure, about: Sequence[Finding]) -> str:
         return "No leak was shown, with this attack and this much footage"
     if level is Exposure.too_little:
         return "Too little footage for a conclusion"
+    if level is Exposure.few_people:
+        return "Too few people to tell"
     if level is Exposure.weak:
         return "No conclusion: the attackers could not read raw video well enough"
     names = list(dict.fromkeys("identity" if f.target in ABOUT_PEOPLE else f.title for f in about))
@@ -47,7 +50,8 @@ def headline(level: Exposure, about: Sequence[Finding]) -> str:
 
 
 def doubts(level: Exposure, findings: Sequence[Finding], used: int, there: int) -> list[str]:
-    """What limits the verdict, question by question: too little footage and how much would do, attackers that are too weak.
+    """What limits the verdict, question by question: too little footage or too few people and how much would do, attackers
+    that are too weak.
 
     used: so many of the recordings that are `there`.
 
@@ -59,11 +63,18 @@ def doubts(level: Exposure, findings: Sequence[Finding], used: int, there: int) 
         if f.exposure == Exposure.too_little.value:
             escaped = min(1.0, max(f.detectable, f.leakage.high))
             # More recordings of the same people leave it open how it is with others.
-            people = ", of more people too" if f.leakage.high in f.leakage.intervals.get(PERSONS, ()) else ""
+            more = ", of more people too" if f.leakage.high in f.leakage.intervals.get(PERSONS, ()) else ""
+            more = f", of {f.persons_needed} people or more" if few(f.persons) else more
+            of = f" of {people(f.persons)}" if f.persons else ""
             found.append(
-                f"{f.recordings} recordings are too few for a conclusion about {f.title}: "
-                f"{_more(f.needed, there)}{people}. "
+                f"{f.recordings} recordings{of} are too few for a conclusion about {f.title}: "
+                f"{_more(f.needed, there)}{more}. "
                 f"A leak of up to {escaped:.0%} of what raw video gives away could have gone unnoticed."
+            )
+        elif f.exposure == Exposure.few_people.value:
+            found.append(
+                f"About {f.title}: tested on {people(f.persons)} only, too few to tell how it is with others. "
+                f"Give recordings of at least {f.persons_needed} people in all."
             )
         elif f.exposure == Exposure.weak.value:
             found.append(
@@ -72,15 +83,41 @@ def doubts(level: Exposure, findings: Sequence[Finding], used: int, there: int) 
             )
         elif f.exposure == Exposure.not_shown.value:
             escaped = max(f.detectable, f.leakage.high)
+            named = PERSONS in f.leakage.intervals
             found.append(
                 f"About {f.title}: a leak of up to {escaped:.0%} of what raw video gives away could have gone unnoticed."
+                f"{'' if named else UNNAMED}"
             )
+    found = [*_shown_on_few(findings), *found]
     if level.leaks and used < ENOUGH:
         found.insert(
             0,
             f"{used} recordings are enough to show this leak, and too few to rule others out: {_more(ENOUGH, there)}.",
         )
     return found
+
+
+def _shown_on_few(findings: Sequence[Finding]) -> list[str]:
+    """On how many people the leaks rest that few people showed; a line for each number of them."""
+    leaks = [f for f in findings if Exposure(f.exposure).leaks and few(f.persons)]
+    lines = []
+    for count in sorted({f.persons for f in leaks}):
+        on = [f for f in leaks if f.persons == count]
+        lines.append(
+            f"{people(count)} {'is' if count == 1 else 'are'} enough to show this leak ({listing([f.title for f in on])}), "
+            f"and too few to tell how it is with others: give recordings of at least {max(f.persons_needed for f in on)} "
+            "people in all."
+        )
+    return lines
+
+
+def people(count: int) -> str:
+    """So many of them, in words.
+
+    >>> people(1), people(2)
+    ('1 person', '2 people')
+    """
+    return "1 person" if count == 1 else f"{count} people"
 
 
 def _more(needed: int, there: int) -> str:
