@@ -242,6 +242,23 @@ def test_a_mistake_is_one_line_and_writes_nothing(
     assert {name: (home / name).read_bytes() for name in files(home)} == before
 
 
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["clip.mp4", "-o", "new/a.mp4", "--mask", "new/mask.mp4"], "'blur' leaves no part of the picture out"),
+        (["broken.mp4", "-o", "new/a.mp4"], "'broken.mp4' cannot be read as a video"),
+        (["clip.mp4", "-o", "new/copy.avi"], "'new/copy.avi' cannot be written: end its name in .mp4"),
+    ],
+)
+def test_what_is_refused_leaves_no_folder(
+    arguments: list[str], complaint: str, clip: Path, sfumato: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(clip.parent)
+    Path("broken.mp4").write_bytes(b"this is no video" * 40)
+    assert complaint in sfumato("anonymize", *arguments).error
+    assert not Path("new").exists()
+
+
 def without_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the face detector were not installed."""
     find = importlib.util.find_spec

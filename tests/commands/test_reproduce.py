@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from sfumato.commands import reproduce as command
+from sfumato.commands import train
 from sfumato.commands.measured import Found, measure, measure_latent
 from sfumato.commands.miniatures import write_miniature
 from sfumato.commands.published import Judgement, Published, PublishedRecipe, find_recipe, read_published
@@ -219,6 +220,14 @@ def test_a_run_on_data_that_is_there_and_again_without_training(
     assert again.err.count(left_out) == 1
     assert (folder / "anonymizer" / "model.safetensors").stat().st_mtime_ns == weights
     assert json.loads(Path("result.json").read_text())["rows"] == found["rows"]
+
+
+@pytest.mark.parametrize("name", ["spact-no-fb", "laf-phase-3-only", "laf-phases-1-and-3"])
+def test_a_recipe_may_tell_of_what_is_not_played(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(train, "launch", lambda work, devices, order, device: asked.append(order.method))
+    command._train(read_published(find_recipe(name)), tmp_path / "data", tmp_path / "runs", "cpu", False)
+    assert asked == [name.partition("-")[0]]
 
 
 def test_what_several_tables_print_is_judged_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

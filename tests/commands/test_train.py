@@ -278,6 +278,15 @@ def test_a_mistake_is_one_line_and_leaves_nothing(
     assert sorted(place.rglob("*")) == before
 
 
+def test_what_is_set_of_a_phase_that_is_not_played_is_refused(place: Path, sfumato: Any) -> None:
+    Path("whole.toml").write_text('method = "laf"\n[config]\nvlm = "nowhere"\nphase1_steps = 9\n')
+    told = ["train", "--recipe", "whole.toml", "--set", "phases=3"]
+    assert sfumato(*told, "--set", "phase2_rate=1e-3").error == (
+        "'phase2_rate' is a setting of a phase that phases=3 does not play: leave one of them out"
+    )
+    assert "there is no folder 'nowhere'" in sfumato(*told).error  # a recipe may tell of one
+
+
 @pytest.mark.parametrize("arguments", [["--devices", 0], ["--seed", "some"], ["--nonsense"]])
 def test_what_no_option_takes_is_a_usage_error(arguments: list[object], place: Path, sfumato: Any) -> None:
     run = sfumato("train", "spact", *arguments)

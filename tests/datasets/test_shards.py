@@ -110,6 +110,14 @@ def test_a_window_is_cut_as_from_a_file(shards: Path) -> None:
     assert opened(shards, "frames=16&size=16").times(torch.tensor([0]))[0, 10:14].tolist() == [10, 11, 0, 1]
 
 
+def test_names_in_older_shards_are_said_in_words(copy: Path) -> None:
+    index = json.loads((copy / INDEX).read_text())
+    index["labels"] |= {"actions": ["BowLow", "wave_hand"], "phrases": ["BowLow", "wave_hand"]}
+    (copy / INDEX).write_text(json.dumps(index))
+    data = opened(copy)
+    assert (data.actions, data.phrases()) == (("BowLow", "wave_hand"), ("bow low", "wave hand"))
+
+
 def test_labels_come_back(shards: Path) -> None:
     data = opened(shards)
     assert (data.actions, data.phrases(), data.persons) == (("bow", "wave"), ("bows", "waves"), ("8", "9", "10"))

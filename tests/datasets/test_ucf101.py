@@ -31,6 +31,7 @@ def opened(root: Path, options: str = "") -> UCF101Dataset:
 def test_lists_and_classes_are_read_as_they_are_published(root: Path) -> None:
     data = opened(root)
     assert (len(data), data.actions, data.persons, data.attributes) == (16, ("Archery", "BabyCrawling"), (), ())
+    assert data.phrases() == ("archery", "baby crawling")  # what is asked of who understands sentences
     assert names(data, "test") == {f"v_{c}_g01_c0{n}" for c in copies.UCF_CLASSES for n in (1, 2)}
     actions = data.labels(torch.arange(16)).action
     for row, action in zip(data.rows, actions.tolist(), strict=True):

@@ -326,6 +326,16 @@ def test_a_strip_shows_before_what_is_kept_and_after() -> None:
         (["phases=2+1"], "phases = '2+1' does not fit: use one of 1+2+3, 1+3, 3"),
         (["masked=false", "keep_ratio=.5"], "masked = false leaves nothing for keep_ratio to do"),
         (["masked=false", "training_mask=soft"], "masked = false leaves nothing for training_mask to do"),
+        (["masked=false", "temperature=.1"], "masked = false leaves nothing for temperature to do"),
+        (["masked=false", "mask_weight=2"], "masked = false leaves nothing for mask_weight to do"),
+        (["visual=mse", "ssim_weight=.5"], "visual = mse leaves nothing for ssim_weight to do: leave one of them out"),
+        (["visual=ssim", "pixel_weight=0"], "visual = ssim leaves nothing for pixel_weight to do"),
+        (["visual=mse", "pixel_weight=0"], "visual = mse counts for nothing with pixel_weight 0: give it a weight"),
+        (["visual=ssim", "ssim_weight=0"], "visual = ssim counts for nothing with ssim_weight 0"),
+        (
+            ["pixel_weight=0", "ssim_weight=0"],
+            "visual = mse+ssim counts for nothing with pixel_weight and ssim_weight 0",
+        ),
         (["keep_ratio=1.5"], "keep_ratio (α) = '1.5' does not fit"),
         (["temperature=0"], "temperature (τ) = '0' does not fit"),
         (["mask_weight=-1"], "mask_weight (λ_mask) = '-1' does not fit"),
@@ -336,6 +346,14 @@ def test_wrong_settings_are_refused_in_one_line(settings: list[str], complaint: 
     with pytest.raises(SfumatoError) as error:
         load_options(LaFConfig, settings=settings)
     assert str(error.value).startswith(complaint) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [["pixel_weight=0"], ["ssim_weight=0"], ["visual=l1+ssim", "pixel_weight=.5"], ["masked=false", "mask_weight=1"]],
+)
+def test_settings_that_do_something_are_taken(settings: list[str]) -> None:
+    assert load_options(LaFConfig, settings=settings)
 
 
 def test_a_training_needs_a_model_and_takes_one_data_set(tmp_path: Path, vlm: str) -> None:

@@ -44,7 +44,7 @@ def test_every_level_of_embeddings_can_be_left_out() -> None:
 
 
 def test_unmasked_nothing_is_hidden_and_nothing_asked_of_a_mask() -> None:
-    learner = make_learner(masked=False)
+    learner = make_learner(masked=False, temperature=LaFConfig.temperature)
     assert learner.anonymizer.scorer is None
     assert terms_of(learner, "phase2").keys() == {"f_A action"}
     assert terms_of(learner, "phase3").keys() == {"f_A action", "f_A visual"}
@@ -86,6 +86,8 @@ def test_which_patches_count_as_kept_is_the_same_for_the_literal_softmax() -> No
 @pytest.mark.parametrize("phases", ["3", "1+3", "1+2+3"])
 def test_the_schedule_names_its_phases(phases: str, tmp_path: Path) -> None:
     learner = make_learner(phases=phases)
+    assert {name[:6] for name in learner.config.unplayed()} == {f"phase{n}" for n in "123" if n not in phases}
+    assert all(hasattr(learner.config, name) for name in learner.config.unplayed())
     stage = make_stage(tmp_path / "run")
     Player(learner.phases(), learner, stage.run, CPU, timing=Timing(1, 9, 9)).play()
     played = list(dict.fromkeys(line["phase"] for line in logged(tmp_path / "run")))

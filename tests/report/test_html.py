@@ -188,11 +188,14 @@ def test_only_the_strongest_attackers_are_listed_by_attribute(result: Result, tm
 def test_zero_shot_says_the_gain_below_the_attributes(result: Result, tmp_path: Path) -> None:
     for attribute in result.lines[2].attacks[0].attributes:
         attribute.f1_gain, attribute.ap_gain = 0.02, -0.01
-    assert "random guesses" not in page(result, tmp_path).source
+    assert "without looking" not in page(result, tmp_path).source
     result.protocol = "zero-shot"
     source = page(result, tmp_path).source
-    told = "What frame reads beyond random guesses, in points of F1 and AP: face +2.0 and −1.0, skin +2.0 and −1.0,"
-    assert source.count("random guesses") == source.count(told) == 1  # of the others it is not known
+    told = (
+        "Frame against answers without looking, in points of F1 over a coin, F1 over always yes, and AP: "
+        "face +2.0, +8.0 and −1.0, skin +2.0, +8.0 and −1.0,"
+    )
+    assert source.count("without looking") == source.count(told) == 1  # of the others it is not known
     assert source.index(told) < source.index('id="curves"') and source.index(told) > source.index('id="attributes"')
 
 

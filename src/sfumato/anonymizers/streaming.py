@@ -58,7 +58,7 @@ def anonymize_file(
     progress: Callable[[int, int | None], None] | None = None,
     mask_to: str | Path | None = None,
 ) -> Anonymized:
-    """Anonymize the video file `source` into `target`, which appears only when it is whole.
+    """Anonymize the video file `source` into `target`, which appears only when it is whole; its folder is made.
 
     The output has a constant rate, the source's average one, and the source's timing. Of a damaged source the readable
     part is anonymized and written, with a line in `warnings`: every picture in the output is anonymized all the same,
@@ -82,10 +82,14 @@ def anonymize_file(
     stream = _anonymized(anonymizer, frames, torch.device(device), search)
     size = (info.height, info.width)
     kept = 0.0  # the sum of the frames' shares
+    masks = None if mask_to is None else VideoWriter(mask_to, info.fps, size)
+    writer = VideoWriter(target, info.fps, size, audio_from=source if keep else None)
     with ExitStack() as files:
         # Opened first, closed last: there is no mask without its video.
-        masks = None if mask_to is None else files.enter_context(VideoWriter(mask_to, info.fps, size))
-        writer = files.enter_context(VideoWriter(target, info.fps, size, audio_from=source if keep else None))
+        for each in (masks, writer):
+            if each is not None:
+                each.path.parent.mkdir(parents=True, exist_ok=True)  # not before: what is refused leaves no folder
+                files.enter_context(each)
         for frame, mask in stream:
             writer.write(frame)
             if mask is not None:

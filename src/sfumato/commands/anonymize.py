@@ -124,9 +124,6 @@ def anonymize_videos(
                 progress.update(task, completed=done, total=total)
 
             try:
-                for place in (target, mask):
-                    if place is not None:
-                        place.parent.mkdir(parents=True, exist_ok=True)
                 done = anonymize_file(
                     anonymizer, source, target, audio="keep" if audio == "keep" else "drop", device=where,
                     people=find_people, progress=show, mask_to=mask,

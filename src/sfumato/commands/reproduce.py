@@ -161,7 +161,7 @@ def _train(recipe: PublishedRecipe, root: Path, folder: Path, device: str, stric
     names = {role: under(name, root) for role, name in recipe.data.items()}
     more = [f"{role}_data={names[role]}" for role in ("detection", "anomaly") if role in names]
     run = train_method(
-        recipe.method, names["action"], privacy_data=names.get("privacy"), settings=[*recipe.settings(), *more],
+        recipe.method, names["action"], privacy_data=names.get("privacy"), published=[*recipe.settings(), *more],
         folder=place, resume=(place / "run.json").exists(), strict=strict, device=device,
     )  # fmt: skip
     return run.anonymizer

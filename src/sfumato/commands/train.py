@@ -56,10 +56,13 @@ class Order:
 
 def train_method(
     method: str | None, data: str | None, *, privacy_data: str | None = None, recipe: Path | None = None,
-    settings: Sequence[str] = (), folder: Path | None = None, resume: bool = False, seed: int = 0, strict: bool = False,
-    device: str = "auto", devices: int = 1,
+    settings: Sequence[str] = (), published: Sequence[str] = (), folder: Path | None = None, resume: bool = False,
+    seed: int = 0, strict: bool = False, device: str = "auto", devices: int = 1,
 ) -> RunFolder:  # fmt: skip
-    """Train and leave everything in the run folder; `recipe` fills in what is not said otherwise; `strict`: as `open_dataset`."""
+    """Train and leave everything in the run folder; `recipe` fills in what is not said otherwise; `strict`: as `open_dataset`.
+
+    published: what a published recipe says, as `--set` takes it; it may tell of what is not played.
+    """
     written = read_recipe(recipe) if recipe else None
     name = method or (written.method if written else None)
     if name is None:
@@ -69,7 +72,7 @@ def train_method(
     if name not in TAUGHT and name not in METHODS:
         raise unknown_name("method", name, [*(method.name for method in METHODS), *TAUGHT])
     kind = TAUGHT.get(name) or find_method(name).config
-    config = load_options(kind, recipe=recipe, settings=settings)
+    config = load_options(kind, recipe=recipe, settings=[*published, *settings])
     _refuse_for_nobody(config, settings)
     data = data or (written.data if written else None) or "theatre:small"
     if name in TAUGHT and privacy_data:
@@ -132,12 +135,18 @@ def carry_out(order: Order) -> None:
 
 
 def _refuse_for_nobody(config: Any, settings: Sequence[str]) -> None:
-    """What is asked of an f_B that does not play would be ignored in silence; a recipe may tell of one all the same."""
-    asked = [key for key in (each.partition("=")[0].strip() for each in settings) if key in OF_BUDGET_MODELS]
-    if asked and getattr(config, "budget_update", "") == "none":
+    """What is asked of an f_B or a phase that is not played would be ignored in silence; a recipe may tell of it."""
+    asked = [each.partition("=")[0].strip() for each in settings]
+    of_nobody = [key for key in asked if key in OF_BUDGET_MODELS]
+    if of_nobody and getattr(config, "budget_update", "") == "none":
         raise SfumatoError(
-            f"'{asked[0]}' is a setting of f_B, and with budget_update=none nobody plays it",
+            f"'{of_nobody[0]}' is a setting of f_B, and with budget_update=none nobody plays it",
             "add --set budget_update=updated, or leave it out",
+        )
+    if unplayed := [key for key in asked if key in getattr(config, "unplayed", list)()]:
+        raise SfumatoError(
+            f"'{unplayed[0]}' is a setting of a phase that phases={config.phases} does not play",
+            "leave one of them out",
         )
 
 

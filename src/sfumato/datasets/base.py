@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ Part = Literal["train", "val", "test"]
 # "clip": the same people, other recordings (for identity, and for attackers who may know the people).
 SplitBy = Literal["person", "clip"]
 Progress = Callable[[int, int], None]
+# Where a word begins inside of a name; the last capital of several begins the word behind an acronym.
+_BORDER = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_BLANK = re.compile(r"[\s_-]|\.(?!\d)")
 
 
 @dataclass(frozen=True)
@@ -88,12 +92,12 @@ class VideoDataset(ABC):
         """The labels of those clips, in that order; a column for each of `attributes`."""
 
     def phrases(self) -> tuple[str, ...]:
-        """How each of `actions` reads in a sentence about a person, for who understands sentences; else its name.
+        """How each of `actions` reads in a sentence about a person, for who understands sentences; else its name in words.
 
         >>> open_dataset("theatre:small").phrases()[0]
         'sits down'
         """
-        return self.actions
+        return tuple(map(in_words, self.actions))
 
     def labelled(self) -> tuple[AttributeSpec, ...]:
         """Every attribute that is labelled, also those that are not private unless somebody asks about them."""
@@ -151,3 +155,13 @@ class VideoDataset(ABC):
     @abstractmethod
     def sample(self, index: int) -> Sample:
         """One clip with everything that is known about it."""
+
+
+def in_words(label: str) -> str:
+    """A label as one would write it in a sentence; what is in words already stays, acronyms keep their capitals.
+
+    >>> in_words("ApplyEyeMakeup"), in_words("brush_hair"), in_words("Cook.Cut"), in_words("WatchTV")
+    ('apply eye makeup', 'brush hair', 'cook cut', 'watch TV')
+    """
+    words = _BLANK.sub(" ", _BORDER.sub(" ", label)).split()
+    return " ".join(word if len(word) > 1 and word.isupper() else word.lower() for word in words)

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from sfumato.datasets.base import Clips, ClipShape, Course, Labels, Part, Progress, SplitBy, VideoDataset
+from sfumato.datasets.base import Clips, ClipShape, Course, Labels, Part, Progress, SplitBy, VideoDataset, in_words
 from sfumato.datasets.decoding import cores
 from sfumato.datasets.files import ACTION_TAG
 from sfumato.datasets.manifest import parse_options, sampling_of, whole_number
@@ -85,7 +85,9 @@ class ShardDataset(VideoDataset):
                 "ask for a smaller size, or prepare it with a larger --short-side",
             )
         named = self.index["labels"]
-        self.actions, self.persons, self._phrases = (tuple(named[k]) for k in ("actions", "persons", "phrases"))
+        self.actions, self.persons = tuple(named["actions"]), tuple(named["persons"])
+        # Shards that were made before labels were said in words hold bare names; what is in words stays.
+        self._phrases = tuple(map(in_words, named["phrases"]))
         specs = {name: AttributeSpec(name, tuple(values)) for name, values in named["labelled"].items()}
         self._labelled, self.attributes = tuple(specs.values()), tuple(specs[name] for name in named["attributes"])
         self.mirror_safe, self.several_actions = named["mirror_safe"], named.get("several_actions", False)

@@ -69,8 +69,8 @@ class AttributeScore:
     coin_f1: float
     raw_f1: float = math.nan
     leakage: Leakage = field(default_factory=_unmeasured)
-    f1_gain: float = math.nan  # over a coin's answers; and the next over its average precision
-    ap_gain: float = math.nan
+    f1_gain: float = math.nan  # over a coin's answers; "yes" to everything gains too: always_yes_f1 − coin_f1
+    ap_gain: float = math.nan  # over the prevalence, which everybody has who does not look
 
 
 @dataclass

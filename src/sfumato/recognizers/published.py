@@ -55,9 +55,7 @@ def load_model(make: Any, folder: Path) -> Any:
 
     >>> load_model(transformers.XCLIPModel, Path("xclip-base-patch16"))  # doctest: +SKIP
     """
-    wanted, found = make.config_class.model_type, read_object(folder / "config.json").get("model_type")
-    if found != wanted:
-        raise SfumatoError(f"'{folder}' holds a model of type '{found}', not '{wanted}'", "name another checkpoint")
+    require_type(make, folder)
     try:
         model, report = make.from_pretrained(folder, local_files_only=True, output_loading_info=True)
     except Exception as error:  # a damaged or hostile file can trip a reader in any way
@@ -67,6 +65,16 @@ def load_model(make: Any, folder: Path) -> Any:
         some = ", ".join(missing[:NAMED_AT_MOST]) + (" and others" if len(missing) > NAMED_AT_MOST else "")
         raise SfumatoError(f"the weights in '{folder}' lack {some}", "name a checkpoint that holds the whole model")
     return model.float()
+
+
+def require_type(make: Any, folder: Path) -> None:
+    """Refuse a folder whose config.json is of another model than the class `make` of `transformers`.
+
+    >>> require_type(transformers.CLIPModel, Path("xclip-base-patch16"))  # doctest: +SKIP
+    """
+    wanted, found = make.config_class.model_type, read_object(folder / "config.json").get("model_type")
+    if found != wanted:
+        raise SfumatoError(f"'{folder}' holds a model of type '{found}', not '{wanted}'", "name another checkpoint")
 
 
 def read_pixels(folder: Path, default: Pixels) -> Pixels:

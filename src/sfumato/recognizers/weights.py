@@ -41,17 +41,26 @@ def load_weights(recognizer: Recognizer, path: str | Path, *, new_head: bool = F
         initialise(recognizer.head)
 
 
-def _read(path: Path) -> Mapping[str, Tensor]:
-    """The file's state dict: names to tensors, on the CPU."""
+def read_file(path: Path) -> Any:
+    """What is in a .safetensors file, or in a .pt or .pth file of tensors and plain containers; on the CPU.
+
+    >>> read_file(Path("checkpoint.pt"))["epoch"]  # doctest: +SKIP
+    30
+    """
     if not path.is_file():
         raise SfumatoError(f"there is no file '{path}'", "give the path of a .safetensors, .pt or .pth file")
     try:
-        loaded = _read_safetensors(path) if path.suffix == ".safetensors" else _read_torch(path)
+        return _read_safetensors(path) if path.suffix == ".safetensors" else _read_torch(path)
     except Exception as error:  # a damaged or hostile file can trip a reader in any way
         raise SfumatoError(
             f"cannot read weights from '{path}' ({_first_line(error)})",
             "use a .safetensors file, or a .pt file that holds tensors and nothing else",
         ) from error
+
+
+def _read(path: Path) -> Mapping[str, Tensor]:
+    """The file's state dict: names to tensors, on the CPU."""
+    loaded = read_file(path)
     for wrapper in WRAPPERS:
         if isinstance(loaded, Mapping) and isinstance(loaded.get(wrapper), Mapping):
             loaded = loaded[wrapper]

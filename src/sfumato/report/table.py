@@ -152,18 +152,23 @@ def verdict(line: Line) -> str:
 def gain_text(result: Result, line: Line) -> str:
     """LaF-Privacy's Table 8 in a line, for the protocol that is its own: of other protocols, and where it is not known, "".
 
-    Of several attackers that were strongest on some attribute it is the best on validation.
+    Of several attackers that were strongest on some attribute it is the best on validation. Beside the paper's gains
+    stands F1 over that of always "yes", the highest without looking: only what is above it was read.
 
     >>> gain_text(result, line)
-    'what frame reads beyond random guesses, in points of F1 and AP: face +3.1 and +1.0, skin −0.4 and 0.0'
+    'frame against answers without looking, in points of F1 over a coin, F1 over always yes, and AP: face +3.1, −8.0 and +1.0'
     """
     best = {attacker for s in line.strongest if s.target == "attributes" for attacker in s.attackers}
     attacks = [a for a in line.attacks if a.attacker in best and any(math.isfinite(x.ap_gain) for x in a.attributes)]
     if result.protocol != ZERO_SHOT or not attacks:
         return ""
     attack = max(attacks, key=lambda a: a.validation)
-    gains = ", ".join(f"{a.name} {_signed(a.f1_gain)} and {_signed(a.ap_gain)}" for a in attack.attributes)
-    return f"what {attack.attacker} reads beyond random guesses, in points of F1 and AP: {gains}"
+    gains = ", ".join(
+        f"{a.name} {_signed(a.f1_gain)}, {_signed(a.f1 - a.always_yes_f1)} and {_signed(a.ap_gain)}"
+        for a in attack.attributes
+    )
+    asked = "in points of F1 over a coin, F1 over always yes, and AP"
+    return f"{attack.attacker} against answers without looking, {asked}: {gains}"
 
 
 def _signed(value: float) -> str:

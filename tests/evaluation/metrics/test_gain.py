@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from sfumato.evaluation.metrics import always_yes_f1, coin_f1, f1, gain_over_random, random_f1
+from sfumato.evaluation.metrics import always_yes_f1, average_precision, coin_f1, f1, gain_over_random, random_f1
 
 # LaF-Privacy's Table 8: F1, cMAP, and their gains. The prevalences are printed rounded; cMAP minus its gain has the third
 # decimal.
@@ -41,6 +41,18 @@ def test_an_attribute_of_several_values_is_the_mean_over_those_that_occur() -> N
     gain = gain_over_random(0.6, 0.6, [0.5, 0.25, 0.25, 0.0])
     assert gain == pytest.approx((0.6 - (1 / 2 + 1 / 3 + 1 / 3) / 3, 0.6 - 1 / 3))
     assert all(map(math.isnan, gain_over_random(math.nan, math.nan, 0.0)))
+
+
+def test_who_always_says_yes_gains_in_f1_alone() -> None:
+    truth = np.arange(1000) < 906  # VP-HMDB51's faces
+    gain = gain_over_random(float(f1(np.ones(1000), truth)), float(average_precision(np.ones(1000), truth)), 0.906)
+    assert gain == pytest.approx((always_yes_f1(0.906) - coin_f1(0.906), 0))
+    assert gain.f1 == pytest.approx(0.306, abs=5e-4)
+
+
+@pytest.mark.parametrize("share", [0.01, 0.2, 0.5, 0.9, 1.0])
+def test_no_blind_answer_has_a_higher_f1_than_always_yes(share: float) -> None:
+    assert (random_f1(share, np.linspace(0, 1, 101)) <= always_yes_f1(share)).all()
 
 
 @pytest.mark.parametrize("yes", [0.5, 0.3])

@@ -79,6 +79,56 @@ def write_temporal(folder: Path, prefix: str = "", positions: int = 12) -> dict[
     return state
 
 
+def in_openais_names(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """A CLIP of `transformers` under the names of OpenAI's own code, put together by hand."""
+    found = {
+        "logit_scale": state["logit_scale"],
+        "visual.class_embedding": state["vision_model.embeddings.class_embedding"],
+        "visual.positional_embedding": state["vision_model.embeddings.position_embedding.weight"],
+        "visual.conv1.weight": state["vision_model.embeddings.patch_embedding.weight"],
+        "visual.proj": state["visual_projection.weight"].T,
+        "token_embedding.weight": state["text_model.embeddings.token_embedding.weight"],
+        "positional_embedding": state["text_model.embeddings.position_embedding.weight"],
+        "text_projection": state["text_projection.weight"].T,
+    }
+    parts = {
+        "attn.out_proj": "self_attn.out_proj", "ln_1": "layer_norm1", "ln_2": "layer_norm2", "mlp.c_fc": "mlp.fc1",
+        "mlp.c_proj": "mlp.fc2",
+    }  # fmt: skip
+    for kind in ("weight", "bias"):
+        found[f"visual.ln_pre.{kind}"] = state[f"vision_model.pre_layrnorm.{kind}"]
+        found[f"visual.ln_post.{kind}"] = state[f"vision_model.post_layernorm.{kind}"]
+        found[f"ln_final.{kind}"] = state[f"text_model.final_layer_norm.{kind}"]
+        for theirs, ours, layers in (
+            ("visual.transformer", "vision_model", VISION["num_hidden_layers"]),
+            ("transformer", "text_model", TEXT["num_hidden_layers"]),
+        ):
+            for number in range(layers):
+                into, layer = f"{theirs}.resblocks.{number}.", f"{ours}.encoder.layers.{number}."
+                three = [state[f"{layer}self_attn.{part}_proj.{kind}"] for part in "qkv"]
+                found[f"{into}attn.in_proj_{kind}"] = torch.cat(three)
+                found |= {f"{into}{a}.{kind}": state[f"{layer}{b}.{kind}"] for a, b in parts.items()}
+    assert sum(value.numel() for value in found.values()) == sum(value.numel() for value in state.values())
+    return found
+
+
+def write_original(folder: Path, temporal: bool = True) -> Path:
+    """The file of ActionCLIP's authors, its CLIP unlike the folder's before; and the same as `transformers` would have it."""
+    from transformers import CLIPModel
+
+    model = CLIPModel.from_pretrained(folder)
+    torch.manual_seed(2)
+    for weights in model.parameters():  # biases and norms too
+        weights.data += 0.1 * torch.randn_like(weights)
+    model.save_pretrained(folder)
+    fusion = write_temporal(folder) if temporal else {}
+    told = {"epoch": 9, "model_state_dict": in_openais_names(model.state_dict()), "fusion_model_state_dict": fusion}
+    torch.save(
+        {**told, "optimizer_state_dict": {"state": {}, "param_groups": [{"lr": 5e-6}]}}, folder / "actionclip.pt"
+    )
+    return folder / "actionclip.pt"
+
+
 def write_small(folder: Path) -> Path:
     torch.manual_seed(0)
     words = ("a", "down", "jumps", "person", "sits", "slowly", "someone", "waves")

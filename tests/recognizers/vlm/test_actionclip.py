@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from sfumato.errors import SfumatoError
 from sfumato.recognizers.vlm import load_vlm
 
-from .checkpoints import PROMPTS, SPACE, videos, write_clip, write_temporal, write_xclip
+from .checkpoints import PROMPTS, SPACE, videos, write_clip, write_original, write_temporal, write_xclip
 
 CLIP_MEAN, CLIP_STD = [0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711]
 
@@ -40,7 +40,7 @@ def frame_features(folder: Path) -> tuple[Tensor, Tensor, Tensor]:
 def test_without_a_temporal_part_it_is_the_mean_over_frames(folder: Path) -> None:
     frames, text, scale = frame_features(folder)
     model = load_vlm(f"actionclip:{folder}")
-    assert model.summary.endswith("mean pooling only (no temporal.safetensors beside the checkpoint)")
+    assert "mean pooling only (neither actionclip.pt nor temporal.safetensors holds" in model.summary
     torch.testing.assert_close(model.embed_video(videos()).video, frames.mean(1))
     torch.testing.assert_close(model.embed_text(PROMPTS), text)
     cosine = nn.functional.cosine_similarity(frames.mean(1)[:, None], text, dim=2)
@@ -110,3 +110,56 @@ def test_temporal_parts_that_do_not_fit_are_refused(folder: Path) -> None:
 def test_an_xclip_is_no_clip(tmp_path: Path) -> None:
     with pytest.raises(SfumatoError, match="a model of type 'xclip', not 'clip'"):
         load_vlm(f"actionclip:{write_xclip(tmp_path)}")
+    (tmp_path / "actionclip.pt").touch()
+    with pytest.raises(SfumatoError, match="a model of type 'xclip', not 'clip'"):
+        load_vlm(f"actionclip:{tmp_path}")
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("temporal", [True, False])
+def test_the_published_file_is_read_as_it_is(folder: Path, temporal: bool) -> None:
+    path = write_original(folder, temporal=temporal)
+    assert "visual.transformer.resblocks.0.attn.in_proj_weight" in torch.load(path)["model_state_dict"]
+    published = path.rename(folder.parent / "later")
+    known = load_vlm(f"actionclip:{folder}")  # the same weights under the names of `transformers`
+    published.rename(path)
+    for others in folder.glob("*.safetensors"):
+        others.unlink()
+    found = load_vlm(f"actionclip:{folder}")
+    assert ("2 layers from actionclip.pt" in found.summary) is temporal and (
+        "mean pooling" in found.summary
+    ) is not temporal
+    for ours, theirs in zip(known.embed_video(videos()), found.embed_video(videos()), strict=True):
+        torch.testing.assert_close(ours, theirs)
+    torch.testing.assert_close(known.embed_text(PROMPTS), found.embed_text(PROMPTS))
+    assert known.scale == found.scale != 1
+    assert found.frozen and all(weights.dtype == torch.float32 for weights in found.parameters())
+
+
+def test_it_counts_where_openais_clip_lies_beside_it(folder: Path) -> None:
+    frames, _, _ = frame_features(folder)
+    write_original(folder, temporal=False)
+    write_clip(folder)  # as it came, over what was trained further
+    assert (load_vlm(f"actionclip:{folder}").embed_video(videos()).video - frames.mean(1)).abs().max() > 0.05
+
+
+def test_files_that_are_no_published_actionclip_are_refused(folder: Path) -> None:
+    path = write_original(folder)
+    whole = torch.load(path)
+
+    def refuses(content: object, message: str) -> None:
+        torch.save(content, path)
+        with pytest.raises(SfumatoError, match=message):
+            load_vlm(f"actionclip:{folder}")
+
+    clip, fusion = whole["model_state_dict"], whole["fusion_model_state_dict"]
+    refuses(clip, "is no published ActionCLIP: it needs model_state_dict and fusion_model_state_dict")
+    refuses({**whole, "fusion_model_state_dict": 3}, "is no published ActionCLIP")
+    refuses({**whole, "model_state_dict": {**clip, "more": torch.ones(1)}}, "does not fit '.*config.json'")
+    refuses({**whole, "model_state_dict": {**clip, "visual.conv1.weight": torch.ones(24, 3, 8, 8)}}, "does not fit")
+    short = {name: value[:5] if name.endswith("in_proj_bias") else value for name, value in clip.items()}
+    refuses({**whole, "model_state_dict": short}, "does not fit")
+    refuses({**whole, "fusion_model_state_dict": {"x": torch.ones(1)}}, "0 temporal layers")
+    refuses({**whole, "epoch": Path("code")}, "cannot read weights from")  # would be run
+    torch.save({**whole, "fusion_model_state_dict": {f"module.{n}": v for n, v in fusion.items()}}, path)
+    assert "from actionclip.pt" in load_vlm(f"actionclip:{folder}").summary

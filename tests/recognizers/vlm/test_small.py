@@ -185,6 +185,18 @@ def test_names_nobody_knows(tmp_path: Path) -> None:
         load_vlm(write_clip(tmp_path / "c"))
 
 
+@pytest.mark.parametrize("name", ["xclip:", "actionclip:", "xclip"])
+def test_a_family_without_a_checkpoint_is_not_the_folder_one_is_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    make = write_clip if name.startswith("a") else write_xclip
+    monkeypatch.chdir(make(tmp_path))
+    with pytest.raises(
+        SfumatoError, match=f"'{name}' names no checkpoint: give {name.rstrip(':')}:FOLDER, or an id as in"
+    ):
+        load_vlm(name)
+
+
 def test_only_the_small_model_is_saved(tmp_path: Path) -> None:
     model = load_vlm(f"xclip:{write_xclip(tmp_path / 'x')}")
     with pytest.raises(SfumatoError, match="only the small model is saved"):

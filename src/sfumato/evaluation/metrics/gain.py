@@ -1,6 +1,9 @@
-"""What an attacker reads of an attribute beyond somebody who answers at random (LaF-Privacy's Table 8).
+"""What an attacker scores on an attribute beyond somebody who answers at random (LaF-Privacy's Table 8).
 
-Attributes that nearly everybody has, or hardly anybody, give high or low scores to whoever answers; the gain does not.
+Attributes that nearly everybody has, or hardly anybody, give high or low scores to whoever answers. The gain in AP does
+not: whoever does not look gains 0. The gain in F1 does: a coin is not the best answer without looking, for F1 grows with
+how often "yes" is said, and who always says it gains up to a third, most on what nearly everybody has. So a gain in F1
+proves that something was read only where it is above that of always "yes", `always_yes_f1` − `coin_f1`.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from sfumato.evaluation.metrics.attributes import mean_defined
 
 
 class Gain(NamedTuple):
-    """F1 and average precision, each minus that of the random predictor; 0 is blind, below 0 worse than that."""
+    """F1 and average precision, each minus that of the random predictor. Who is blind has 0 in AP, but not always in F1."""
 
     f1: float
     ap: float
@@ -39,8 +42,8 @@ def gain_over_random(f1: float, ap: float, prevalence: ArrayLike, yes: ArrayLike
     The paper's random predictor tosses a fair coin; `yes=prevalence` is one that knows how frequent the classes are.
     Random scores have the prevalence as their average precision, however often they mean "yes".
 
-    >>> gain_over_random(0.6, 0.5, prevalence=0.5)
-    Gain(f1=0.09999999999999998, ap=0.0)
+    >>> gain_over_random(1.0, 1.0, prevalence=0.5)
+    Gain(f1=0.5, ap=0.5)
     """
     share = np.asarray(prevalence, dtype=np.float64)
     blind = mean_defined(np.where(share > 0, share, np.nan)).value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 from sfumato.errors import SfumatoError
@@ -65,13 +65,29 @@ class LaFConfig:
             raise SfumatoError(
                 f"embeddings = '{self.embeddings}' does not fit", f"join some of {', '.join(LEVELS)} by +, each once"
             )
-        if not self.masked and (self.keep_ratio or self.training_mask != "hard"):
-            idle = "keep_ratio" if self.keep_ratio else "training_mask"
-            raise SfumatoError(f"masked = false leaves nothing for {idle} to do", "leave one of them out")
+        if not self.masked:
+            self._refuse_idle("masked = false", "keep_ratio", "training_mask", "temperature", "mask_weight")
+        counted = ["pixel_weight"] * (self.visual != "ssim") + ["ssim_weight"] * ("ssim" in self.visual)
+        self._refuse_idle(f"visual = {self.visual}", *({"pixel_weight", "ssim_weight"} - {*counted}))
+        if not any(getattr(self, name) for name in counted):
+            raise SfumatoError(
+                f"visual = {self.visual} counts for nothing with {' and '.join(counted)} 0",
+                "give it a weight; to leave L_visual out, set phase1_visual_weight and phase3_visual_weight to 0",
+            )
+
+    def _refuse_idle(self, why: str, *names: str) -> None:
+        """What was changed and can change nothing would be ignored in silence."""
+        if changed := [name for name in names if getattr(self, name) != getattr(LaFConfig, name)]:
+            raise SfumatoError(f"{why} leaves nothing for {changed[0]} to do", "leave one of them out")
 
     def levels(self) -> tuple[str, ...]:
         """The levels of embeddings that L_action compares."""
         return tuple(level.strip() for level in self.embeddings.split("+"))
+
+    def unplayed(self) -> list[str]:
+        """The settings of phases that are not played."""
+        absent = tuple(f"phase{number}_" for number in "123" if number not in self.phases)
+        return [entry.name for entry in fields(self) if entry.name.startswith(absent)]
 
     def parts(self) -> list[Part]:
         """The phases that are asked for, in their order (appendix A)."""

@@ -1,7 +1,9 @@
 """ActionCLIP: CLIP on every frame, and a temporal transformer over the frames' embeddings, mean-pooled.
 
-Wang et al., "ActionCLIP: A New Paradigm for Video Action Recognition", 2021. CLIP comes from a `transformers` checkpoint;
-the temporal part from `temporal.safetensors` beside it, under the names of the published `fusion_model_state_dict`.
+Wang et al., "ActionCLIP: A New Paradigm for Video Action Recognition", 2021. The published model is one file with both, to
+be put as `actionclip.pt` beside the config.json and the tokenizer of the CLIP it was trained from. Otherwise CLIP comes from
+a `transformers` checkpoint, the temporal part from `temporal.safetensors` beside it, under the names of the published
+`fusion_model_state_dict`; on a CLIP that it was not trained with it is not the published model.
 """
 
 from __future__ import annotations
@@ -16,8 +18,10 @@ from torch import Tensor, nn
 from sfumato.errors import SfumatoError, counted
 from sfumato.recognizers.published import load_model, local_folder
 from sfumato.recognizers.vlm.base import CLIP_PIXELS, VideoEmbeddings
+from sfumato.recognizers.vlm.original import load_original, without_module
 from sfumato.recognizers.vlm.published import PublishedModel
 
+ORIGINAL = "actionclip.pt"
 TEMPORAL = "temporal.safetensors"
 FRAMES = 8
 NORM_EPSILON = 1e-12
@@ -28,27 +32,31 @@ BLOCK = re.compile(r"transformer\.resblocks\.(\d+)\.")
 class ActionCLIP(PublishedModel):
     """A published CLIP for 8 frames, frozen. `source` is a checkpoint's folder or its id on the Hugging Face Hub.
 
-    Without a temporal part beside it the video embedding is the plain mean over the frames; `summary` says which.
+    Without a temporal part the video embedding is the plain mean over the frames; `summary` says which.
 
     >>> ActionCLIP("openai/clip-vit-base-patch16").summary  # doctest: +SKIP
-    'ActionCLIP, 8 frames of 224×224 in patches of 16, mean pooling only (no temporal.safetensors beside the checkpoint)'
+    'ActionCLIP, 8 frames of 224×224 in patches of 16, mean pooling only (neither actionclip.pt nor …)'
     """
 
     def __init__(self, source: str | Path) -> None:
         from transformers import CLIPModel
 
         folder = local_folder(source)
-        model = load_model(CLIPModel, folder)
+        if (path := folder / ORIGINAL).is_file():
+            model, temporal = load_original(CLIPModel, folder, path)
+        else:
+            model, path = load_model(CLIPModel, folder), folder / TEMPORAL
+            temporal = read_temporal(path) if path.is_file() else None
         vision = model.config.vision_config
         side, patch = vision.image_size, vision.patch_size
         super().__init__(folder, model, FRAMES, CLIP_PIXELS)
         self.temporal: TemporalTransformer | None = None
-        pooling = f"mean pooling only (no {TEMPORAL} beside the checkpoint)"
-        if (path := folder / TEMPORAL).is_file():
+        pooling = f"mean pooling only (neither {ORIGINAL} nor {TEMPORAL} holds a temporal part)"
+        if temporal is not None:
             # The published temporal part has as many heads as the text model.
             heads = model.config.text_config.num_attention_heads
-            self.temporal = load_temporal(path, model.config.projection_dim, heads)
-            pooling = f"a temporal transformer of {counted(len(self.temporal.transformer.resblocks), 'layer')} from {TEMPORAL}"
+            self.temporal = make_temporal(temporal, model.config.projection_dim, heads, path)
+            pooling = f"a temporal transformer of {counted(len(self.temporal.transformer.resblocks), 'layer')} from {path.name}"
         self.summary = f"ActionCLIP, {FRAMES} frames of {side}×{side} in patches of {patch}, {pooling}"
         self.freeze()
 
@@ -110,19 +118,28 @@ class _QuickGELU(nn.Module):
         return values * torch.sigmoid(1.702 * values)
 
 
-def load_temporal(path: Path, width: int, heads: int) -> TemporalTransformer:
-    """The temporal part in that safetensors file, for embeddings `width` wide; layers and positions as the file has them.
+def read_temporal(path: Path) -> Mapping[str, Tensor]:
+    """The temporal part's weights in that safetensors file.
 
-    >>> load_temporal(Path("actionclip/temporal.safetensors"), 512, 8)  # doctest: +SKIP
+    >>> list(read_temporal(Path("actionclip/temporal.safetensors")))[0]  # doctest: +SKIP
+    'frame_position_embeddings.weight'
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     try:
-        # Saved from a network that was spread over several devices, every name begins with "module.".
-        given: Mapping[str, Tensor] = {name.removeprefix("module."): t for name, t in load_file(path).items()}
+        return without_module(load_file(path))
     except (SafetensorError, OSError) as error:
         raise SfumatoError(f"'{path}' is not a safetensors file", "no other format is read: convert it") from error
+
+
+def make_temporal(given: Mapping[str, Tensor], width: int, heads: int, path: Path) -> TemporalTransformer:
+    """The temporal part of those weights, for embeddings `width` wide; layers and positions as they have them.
+
+    path: where they are from.
+
+    >>> make_temporal(read_temporal(path), 512, 8, path)  # doctest: +SKIP
+    """
     layers = len({found[1] for name in given if (found := BLOCK.match(name))})
     positions = len(given[POSITIONS]) if POSITIONS in given else 0
     if layers == 0 or positions < FRAMES:

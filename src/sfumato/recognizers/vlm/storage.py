@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,11 @@ from sfumato.writing import read_checked, write_model
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
+# Published ones: the class, and a checkpoint on the Hugging Face Hub.
+FAMILIES: dict[str, tuple[Callable[[str], VideoLanguageModel], str]] = {
+    "xclip": (XCLIP, "microsoft/xclip-base-patch16"),
+    "actionclip": (ActionCLIP, "openai/clip-vit-base-patch16"),
+}
 
 
 def load_vlm(source: str | Path) -> VideoLanguageModel:
@@ -28,13 +33,16 @@ def load_vlm(source: str | Path) -> VideoLanguageModel:
     >>> load_vlm("xclip:microsoft/xclip-base-patch16")  # doctest: +SKIP
     >>> load_vlm("runs/vlm")  # doctest: +SKIP
     """
-    family, _, rest = str(source).partition(":")
-    if family == "xclip":
-        return XCLIP(rest)
-    if family == "actionclip":
-        return ActionCLIP(rest)
+    family, colon, rest = str(source).partition(":")
+    if family in FAMILIES and (colon or not Path(source).is_dir()):
+        make, example = FAMILIES[family]
+        if not rest:  # Path("") would be the folder that the command runs in
+            raise SfumatoError(
+                f"'{source}' names no checkpoint", f"give {family}:FOLDER, or an id as in {family}:{example}"
+            )
+        return make(rest)
     if rest and not Path(source).is_dir():
-        raise unknown_name("family of vision-language models", family, ["xclip", "actionclip"])
+        raise unknown_name("family of vision-language models", family, list(FAMILIES))
     return _load_small(find_vlm(source)).freeze()
 
 
