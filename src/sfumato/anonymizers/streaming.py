@@ -28,7 +28,7 @@ FindPeople = Callable[[Tensor], Tensor]
 # Frames are taken together up to these limits: enough to keep the cores busy, little enough to stay small.
 BATCH_FRAMES = 16
 BATCH_PIXELS = 2**22
-# A whole file darker than this, black being 0 and white 1, is told: two of 28×28 squares that are white are more.
+# A file without one frame whose mean is as bright (0 black, 1 white) is told: two of 28×28 squares that are white are brighter.
 NEARLY_BLACK = 2e-3
 
 
@@ -84,14 +84,14 @@ def anonymize_file(
     frames = read_frames(source, fps=info.fps, warn=warnings.append)
     stream = _anonymized(anonymizer, frames, torch.device(device), search)
     size = (info.height, info.width)
-    kept = light = 0.0  # sums over the frames
+    kept = brightest = 0.0  # the sum of the frames' shares, and the mean of the brightest of them
     with ExitStack() as files:
         # Opened first, closed last: there is no mask without its video.
         masks = None if mask_to is None else files.enter_context(VideoWriter(mask_to, info.fps, size))
         writer = files.enter_context(VideoWriter(target, info.fps, size, audio_from=source if keep else None))
         for frame, mask in stream:
             writer.write(frame)
-            light += float(frame[::4, ::4].mean()) / 255
+            brightest = max(brightest, float(frame[::4, ::4].mean()) / 255)
             if mask is not None:
                 kept += float(mask.mean())
             if mask is not None and masks is not None:
@@ -104,7 +104,7 @@ def anonymize_file(
                 f"nobody was found in any frame of '{source}', so nothing was hidden and nothing is written",
                 "look at it; use an anonymizer of whole frames (blur, pixelate) if somebody is there",
             )
-    if light / writer.frames < NEARLY_BLACK:
+    if brightest < NEARLY_BLACK:
         warnings.append(f"'{target}' is nearly black from its first frame to its last: look whether it shows anything")
     share = kept / writer.frames if isinstance(anonymizer, PartialAnonymizer) else None
     return Anonymized(writer.frames, float(writer.frames / info.fps), tuple(warnings), empty, share)
