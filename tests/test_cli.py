@@ -38,9 +38,20 @@ def test_list_as_json_is_an_array_of_name_and_summary(kind: str, sfumato: Comman
     code, out, err = sfumato("list", kind, "--json")
     rows = json.loads(out)
     assert (code, err) == (0, "")
-    assert all(row.keys() == {"name", "summary"} and row["name"] and row["summary"] for row in rows)
+    told = {"name", "summary"} | ({"knobs"} if kind == "anonymizers" else set())
+    assert all(row.keys() == told and row["name"] and row["summary"] for row in rows)
     assert len({row["name"] for row in rows}) == len(rows)
     assert rows
+
+
+def test_what_strength_means_is_listed_with_range_and_default(sfumato: Command) -> None:
+    rows = {row["name"]: row["knobs"] for row in json.loads(sfumato("list", "anonymizers", "--json")[1])}
+    (sigma,) = rows["blur"]
+    assert sigma.pop("summary") and sigma == {"name": "sigma", "default": 8, "low": 0.1, "high": 128}
+    assert rows["identity"] == []
+    _, out, _ = sfumato("list", "anonymizers")
+    (line,) = [line for line in out.splitlines() if line.startswith(" blur ")]
+    assert line.rstrip().endswith("sigma: 0.1 to 128, else 8")
 
 
 @pytest.mark.parametrize(

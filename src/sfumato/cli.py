@@ -26,8 +26,9 @@ class _Interruptible(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            print("stopped: finished parts are kept, run the same command to go on", file=sys.stderr)
+        except KeyboardInterrupt as stop:  # a command that knows better says what is left
+            left = str(stop) or "finished parts are kept, run the same command to go on"
+            print(f"stopped: {left}", file=sys.stderr)
             raise typer.Exit(130) from None
 
 
@@ -67,12 +68,17 @@ class DetectorName(str, Enum):
 
 @app.command("list")
 def list_command(
-    what: Listed, as_json: Annotated[bool, typer.Option("--json", help="an array of {name, summary}")] = False
+    what: Listed,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="an array of {name, summary}; of anonymizers knobs too")
+    ] = False,
 ) -> None:
     """What there is: methods, anonymizers, data sets, recognizers, attacks, protocols."""
-    from sfumato.commands.listing import inventory
+    from sfumato.commands.listing import inventory, knobs
 
-    rows = [{"name": name, "summary": summary} for name, summary in inventory(what.value)]
+    rows: list[dict[str, Any]] = [{"name": name, "summary": summary} for name, summary in inventory(what.value)]
+    if what is Listed.anonymizers:
+        rows = [{**row, "knobs": knobs(row["name"])} for row in rows]
     if as_json:
         print(json.dumps(rows, ensure_ascii=False, indent=1))
         return
@@ -81,8 +87,12 @@ def list_command(
     from sfumato.commands.console import out
 
     table = Table("name", "summary", box=None, header_style="bold")
+    if what is Listed.anonymizers:
+        table.add_column("--strength", no_wrap=True)
     for row in rows:
-        table.add_row(row["name"], row["summary"])
+        first = row.get("knobs", ())[:1]
+        strength = [f"{knob['name']}: {knob['low']:g} to {knob['high']:g}, else {knob['default']:g}" for knob in first]
+        table.add_row(row["name"], row["summary"], *strength)
     out.print(table)
 
 
@@ -91,7 +101,9 @@ def anonymize(
     sources: Annotated[list[str], typer.Argument(help="files, folders or globs", metavar="SOURCE")],
     output: Annotated[Path | None, typer.Option("-o", "--out", help="a file for one video, a folder for more")] = None,
     using: Annotated[str, typer.Option("--with", help="an anonymizer's name or folder")] = "blur",
-    strength: Annotated[float | None, typer.Option(help="moves the anonymizer's first knob")] = None,
+    strength: Annotated[
+        float | None, typer.Option(help="of the anonymizer's first knob: see `sfumato list anonymizers`")
+    ] = None,
     audio: Annotated[Audio, typer.Option(help="sound tells who speaks: dropped unless kept")] = Audio.drop,
     detector: Annotated[
         DetectorName | None, typer.Option(help="finds whom to hide, for the *-people anonymizers")
@@ -104,12 +116,15 @@ def anonymize(
     device: DeviceOption = "auto",
 ) -> None:
     """Write anonymized copies of videos. Sound and metadata are dropped; nothing unobscured is ever written."""
-    from sfumato.commands.anonymize import anonymize_videos
+    try:
+        from sfumato.commands.anonymize import anonymize_videos
 
-    anonymize_videos(
-        sources, output, using, strength=strength, audio=audio.value, detector=detector.value if detector else None,
-        checkpoint=checkpoint, mask=mask, overwrite=overwrite, device=device,
-    )  # fmt: skip
+        anonymize_videos(
+            sources, output, using, strength=strength, audio=audio.value, detector=detector.value if detector else None,
+            checkpoint=checkpoint, mask=mask, overwrite=overwrite, device=device,
+        )  # fmt: skip
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt(str(stop) or "nothing was written, the same command begins anew") from None
 
 
 @app.command()

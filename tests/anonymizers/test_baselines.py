@@ -182,3 +182,74 @@ def test_a_larger_frame_is_hidden_as_well_as_a_small_one(name: str) -> None:
     on_camera = torch.nn.functional.avg_pool2d(anonymizer(fine)[0], 4)
     assert fine.shape[-1] == 448 and coarse.shape[-1] == 112
     assert on_camera.allclose(anonymizer(coarse)[0], atol=0.02)
+
+
+@pytest.mark.parametrize(
+    ("video", "complaint"),
+    [
+        (torch.rand(4, 3, 8, 8), r"\(4, 3, 8, 8\) is no video: give \(batch, frames, colours"),
+        (torch.rand(1, 3, 4, 8, 8), "is no video"),  # channels before time
+        (torch.rand(1, 4, 8, 8, 3), "is no video"),  # channels last
+        (torch.zeros(1, 4, 3, 8, 8, dtype=torch.uint8), "a video of torch.uint8 was given: give floats"),
+        (
+            255 * torch.rand(1, 4, 3, 8, 8),
+            r"not within \[0, 1\] \(.* to 2.*\): give it as it is stored, divided by 255",
+        ),
+        (torch.rand(1, 4, 3, 8, 8) - 0.5, r"not within \[0, 1\]"),
+        (torch.full((1, 4, 3, 8, 8), math.nan), r"not within \[0, 1\]"),
+    ],
+)
+def test_what_is_no_video_is_refused(video: Tensor, complaint: str) -> None:
+    for name in ("blur", "unet"):
+        with pytest.raises(SfumatoError, match=complaint):
+            untrained(name)(video)
+
+
+def test_values_are_looked_at_in_use_but_not_in_training_where_a_gpu_would_wait() -> None:
+    video = 2 * noise(1, 1, 3, 8, 8)
+    with pytest.raises(SfumatoError, match="not within"):
+        untrained("blur")(video)
+    assert untrained("blur").train()(video).shape == video.shape
+    with pytest.raises(SfumatoError, match="is no video"):
+        untrained("blur").train()(video[0])
+
+
+def test_rounding_outside_the_range_is_forgiven() -> None:
+    assert load("blur")(torch.full((1, 1, 3, 8, 8), 1.0005)).max() <= 1
+
+
+def test_an_anonymizer_can_be_exported_all_the_same() -> None:
+    video = noise(1, 2, 3, 16, 16)
+    exported = torch.export.export(load("downsample"), (video,))
+    torch.testing.assert_close(exported.module()(video), load("downsample")(video))
+
+
+@pytest.mark.parametrize(
+    ("raw", "hidden"),
+    [
+        ("pixelate:block=1", "pixelate:block=2"),
+        ("downsample:factor=1", "downsample:factor=2"),
+        ("downsample:factor=1.1", "downsample:factor=1.25"),
+        ("blur:sigma=0.1", "blur:sigma=0.5"),
+        ("blur:sigma=0.49", "blur"),
+        ("noisy-features:kept=8,noise=0", "noisy-features:kept=4,noise=0"),
+        ("noisy-features:kept=7,noise=0.01", "noisy-features:kept=8,noise=0.5"),
+        ("identity", "blacken-people:margin=0"),
+    ],
+)
+def test_what_changes_nothing_says_so(raw: str, hidden: str) -> None:
+    assert load(raw).changes_nothing and not load(hidden).changes_nothing
+    video = noise(1, 1, 3, 112, 112)
+    assert load(raw)(video).shape == video.shape  # the judge takes it all the same
+
+
+def test_tubelets_that_all_come_out_as_they_came_in_change_nothing() -> None:
+    small = {"embedding": 8, "depth": 1, "patch": 8, "size": 16}
+    assert untrained("tubelets", alpha=1.0, anonymize=False, **small).changes_nothing
+    assert not untrained("tubelets", alpha=0.7, anonymize=False, **small).changes_nothing
+    assert not untrained("tubelets", alpha=1.0, **small).changes_nothing
+
+
+def test_a_block_is_a_whole_number() -> None:
+    with pytest.raises(SfumatoError, match=r"block = 2.5 does not fit: block is a whole number"):
+        load("pixelate", strength=2.5)

@@ -23,8 +23,10 @@ from sfumato.anonymizers import (
     parse_name,
     register,
     save,
+    shelf,
     untrained,
 )
+from sfumato.anonymizers.storage import described, knobs_of
 from sfumato.errors import SfumatoError
 
 ALPHA = Knob("alpha", 0.7, low=0.0, high=1.0, summary="how much is kept")
@@ -279,6 +281,38 @@ def test_strength_moves_the_first_knob() -> None:
 def test_labels_of_weightless_anonymizers_load_again(text: str) -> None:
     assert label(load(text)) == text
     assert fingerprint(load(label(load(text)))) == fingerprint(load(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("blur", "blur (sigma=8)"),
+        ("downsample:factor=16", "downsample (factor=16)"),
+        ("noisy-features:kept=2", "noisy-features (noise=0.5, kept=2)"),
+        ("weak-blur-people", "weak-blur-people (kernel=13, margin=0.02)"),
+        ("identity", "identity"),
+    ],
+)
+def test_a_reader_is_told_every_knob(text: str, told: str) -> None:
+    assert described(load(text)) == told
+
+
+def test_knobs_of_saved_weights_stand_as_they_were_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shelf, "WEIGHTS", tmp_path)
+    network = untrained("tubelets", embedding=8, depth=1, patch=8, size=16, alpha=0.5)
+    network.title = "veil"
+    save(network, tmp_path / "veil")
+    assert [(knob.name, knob.default) for knob in knobs_of("veil")] == [("alpha", 0.5)]
+    assert [(knob.name, knob.default) for knob in knobs_of("blur")] == [("sigma", 8)]
+    again = load("veil", strength=0.25)
+    assert described(again) == f"veil@{fingerprint(again)[:8]} (alpha=0.25)"
+
+
+def test_what_weights_were_made_for_is_read_from_their_card(tmp_path: Path) -> None:
+    folder = save(untrained("unet", width=4), tmp_path / "f_a")
+    assert load(folder).made_for == ""
+    (folder / "README.md").write_text("# f_a\n\nHides drawn\npeople\x1b[2J. And more.\n")
+    assert load(folder).made_for == "Hides drawn people[2J."  # nothing that would clear a terminal
 
 
 def test_labels_leave_defaults_out_and_tell_weights_apart() -> None:

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from sfumato.anonymizers import streaming
+from sfumato.anonymizers import load, streaming
 from sfumato.anonymizers.base import Anonymizer, ClipSpec, PartialAnonymizer
 from sfumato.anonymizers.detectors import Detector, hold
 from sfumato.anonymizers.streaming import anonymize_file, anonymize_stream
@@ -415,6 +415,29 @@ def test_an_unreadable_file_is_an_error_and_leaves_nothing(tmp_path: Path) -> No
     with pytest.raises(SfumatoError, match="cannot be read"):
         anonymize_file(Custom(lambda video: video), source, tmp_path / "out.mp4")
     assert os.listdir(tmp_path) == ["in.mp4"]
+
+
+@pytest.mark.parametrize("weak", ["identity", "pixelate:block=1", "downsample:factor=1", "blur:sigma=0.1"])
+def test_raw_video_is_never_written(tmp_path: Path, weak: str) -> None:
+    source = video_file(tmp_path / "in.mp4", count=2)
+    with pytest.raises(SfumatoError, match="changes no picture that one could tell from raw video"):
+        anonymize_file(load(weak), source, tmp_path / "out.mp4")
+    assert os.listdir(tmp_path) == ["in.mp4"]
+
+
+@pytest.mark.parametrize(("white", "told"), [(0, True), (1, True), (4, False), (16, False)])
+def test_a_copy_that_is_nearly_black_is_told(tmp_path: Path, white: int, told: bool) -> None:
+    """A mosaic of 28×28 squares, of which so many are white."""
+
+    def mosaic(video: Tensor) -> Tensor:
+        squares = torch.zeros(28 * 28).index_fill(0, torch.arange(white) + 400, 1.0).view(28, 28)
+        shown = torch.zeros_like(video)
+        shown[:, -1] = squares.repeat_interleave(4, 0).repeat_interleave(4, 1)  # a hand is seen late, and is enough
+        return shown
+
+    source = video_file(tmp_path / "in.mp4", count=3, size=(112, 112))
+    done = anonymize_file(Custom(mosaic), source, tmp_path / "out.mp4")
+    assert ["nearly black" in warning for warning in done.warnings] == [True] * told
 
 
 def test_sound_that_is_not_there_cannot_be_kept(tmp_path: Path) -> None:

@@ -18,8 +18,11 @@ import numpy as np
 import pytest
 import torch
 
-from sfumato.anonymizers import label, load, save, untrained
+from sfumato.anonymizers import load, save, untrained
+from sfumato.anonymizers.storage import described
+from sfumato.commands import anonymize, console
 from sfumato.commands.anonymize import targets
+from sfumato.commands.made import RECORD
 from sfumato.errors import SfumatoError
 from sfumato.video import encode as encoding
 from sfumato.video import probe, read_frames
@@ -41,7 +44,7 @@ def test_one_file_needs_no_option(clip: Path, sfumato: Any, files: Files) -> Non
     run = sfumato("anonymize", clip)
     copy = clip.with_name("clip-anonymized.mp4")
     assert (run.code, run.err) == (0, "")
-    assert run.out == f"{copy}: 12 frames with blur\n"
+    assert run.out == f"{copy}: 12 frames with blur (sigma=8)\n"
     assert files(clip.parent) == ["clip-anonymized.mp4", "clip.mp4"]
     assert sharpness(copy) < sharpness(clip) / 4
     before, after = probe(clip), probe(copy)
@@ -50,14 +53,19 @@ def test_one_file_needs_no_option(clip: Path, sfumato: Any, files: Files) -> Non
 
 def test_strength_and_settings_reach_the_anonymizer(clip: Path, sfumato: Any, tmp_path: Path) -> None:
     run = sfumato("anonymize", clip, "--with", "downsample", "--strength", 16, "-o", tmp_path / "out" / "a.mp4")
-    assert run.out == f"{tmp_path}/out/a.mp4: 12 frames with downsample:factor=16\n"
+    assert run.out == f"{tmp_path}/out/a.mp4: 12 frames with downsample (factor=16)\n"
     run = sfumato("anonymize", clip, "--with", "pixelate:block=8", "-o", tmp_path / "b.mkv")
     assert (run.code, run.out.startswith(f"{tmp_path}/b.mkv: 12 frames")) == (0, True)
 
 
 def test_shipped_weights_work_by_their_name(clip: Path, sfumato: Any) -> None:
     run = sfumato("anonymize", clip, "--with", "spact")
-    assert run.code == 0 and "12 frames with spact@" in run.out, run.err
+    assert run.code == 0 and "12 frames with spact@cf58a799 (centred=0)" in run.out, run.err
+    (line,) = [line for line in run.err.splitlines() if "trained weights" in line]
+    assert line.startswith(
+        "warning: spact are trained weights (their fingerprint begins with cf58a799), made for this: "
+    )
+    assert '"Signing hands become' in line and "Of other footage they may show nothing" in line
     shown = np.stack(list(read_frames(clip.with_name("clip-anonymized.mp4"))))
     assert shown.shape == (12, 32, 48, 3)
     assert np.ptp(shown.astype(int), axis=-1).mean() < 4  # a mosaic without colour; the clip has some
@@ -65,7 +73,9 @@ def test_shipped_weights_work_by_their_name(clip: Path, sfumato: Any) -> None:
 
 
 def test_one_frame_is_no_plural(tmp_path: Path, make_video: Make, sfumato: Any) -> None:
-    assert sfumato("anonymize", make_video(tmp_path / "a.mp4", frames=1)).out.endswith(": 1 frame with blur\n")
+    assert sfumato("anonymize", make_video(tmp_path / "a.mp4", frames=1)).out.endswith(
+        ": 1 frame with blur (sigma=8)\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -82,8 +92,9 @@ def test_what_share_was_kept_is_told_and_the_mask_written(
     save(network, folder)
     command = ["anonymize", clip, "--with", folder, "-o", copy, "--mask", mask]
     run = sfumato(*command)
-    assert (run.code, run.err) == (0, "")
-    assert run.out == f"{copy}: 12 frames with {label(load(folder))}, {kept} of patches kept (mask: {mask})\n"
+    assert (run.code, run.err.count("\n")) == (0, 1)
+    assert "are trained weights" in run.err and "no model card says for what footage" in run.err
+    assert run.out == f"{copy}: 12 frames with {described(load(folder))}, {kept} of patches kept (mask: {mask})\n"
     white = np.stack([frame.mean(2) > 127 for frame in read_frames(mask)])
     assert white.shape == (12, 32, 48) and white.mean() == pytest.approx(float(kept[:-1]) / 100, abs=0.03)
     shown = np.stack([frame.max(2) for frame in read_frames(copy)])
@@ -103,11 +114,12 @@ def test_a_folder_keeps_its_shape_and_a_second_run_does_the_rest(
     for name in ("a.mp4", "sub/b.mkv", "sub/deep/c.mov"):
         make_video(root / name)
     assert sfumato("anonymize", root, "-o", out).code == 0
-    assert files(out) == ["a.mp4", "sub/b.mp4", "sub/deep/c.mp4"]
+    assert [name for name in files(out) if RECORD not in name] == ["a.mp4", "sub/b.mp4", "sub/deep/c.mp4"]
     made = (out / "a.mp4").stat().st_mtime_ns
     (out / "sub/b.mp4").unlink()
     run = sfumato("anonymize", root, "-o", out)
-    assert (run.code, run.out.count("already there"), run.out.count("12 frames")) == (0, 2, 1)
+    assert (run.code, run.out.count("already there, left as it is (--over"), run.out.count("12 frames")) == (0, 2, 1)
+    assert run.out.splitlines()[-1] == "3 videos: 1 written, 2 already there, 0 failed"
     assert (out / "a.mp4").stat().st_mtime_ns == made
     assert sfumato("anonymize", root, "-o", out, "--overwrite").out.count("12 frames") == 3
     assert (out / "a.mp4").stat().st_mtime_ns > made
@@ -122,8 +134,8 @@ def test_copies_are_not_anonymized_again(
     where = ["-o", tmp_path / output] if output else []
     assert sfumato("anonymize", tmp_path / "in", *where).code == 0
     after = files(tmp_path)
-    assert len(after) == 4
-    assert sfumato("anonymize", tmp_path / "in", *where).out.count("already there") == 2
+    assert len([name for name in after if RECORD not in name]) == 4
+    assert sfumato("anonymize", tmp_path / "in", *where).out.count("already there, left") == 2
     assert files(tmp_path) == after
 
 
@@ -137,7 +149,7 @@ def test_a_glob(tmp_path: Path, make_video: Make, sfumato: Any, files: Files) ->
     for name in ("a1.mp4", "a2.mp4", "b.mp4"):
         make_video(tmp_path / "in" / name)
     assert sfumato("anonymize", tmp_path / "in/a*.mp4", "-o", tmp_path / "out").code == 0
-    assert files(tmp_path / "out") == ["a1.mp4", "a2.mp4"]
+    assert files(tmp_path / "out") == [RECORD, "a1.mp4", "a2.mp4"]
 
 
 def test_a_folder_inside_a_folder_can_be_written_into_the_outer_one(tmp_path: Path, make_video: Make) -> None:
@@ -179,6 +191,11 @@ def test_sound_is_dropped_unless_kept_and_tags_always(clip: Path, tmp_path: Path
 
 WRONG = [
     (["clip.mp4", "--with", "identity"], "identity changes no picture"),
+    (["clip.mp4", "--with", "pixelate", "--strength", "1"], "pixelate (block=1) changes no picture"),
+    (["clips", "-o", "out", "--with", "downsample:factor=1"], "downsample (factor=1) changes no picture"),
+    (["clip.mp4", "--with", "pixelate", "--strength", "2.5"], "block is a whole number"),
+    (["clip.mp4", "--detector", "faces"], "'blur' looks for nobody, so that --detector would do nothing: leave it out, or"),
+    (["clip.mp4", "--checkpoint", "empty"], "hides people only: blacken-people, weak-blur-people, strong-blur-people"),
     (["nowhere.mp4"], "there is no file"),
     ([""], "an empty name was given"),
     (["clip.mp4", "--with", "blurr"], "there is no anonymizer 'blurr': did you mean 'blur'? known: "),
@@ -287,8 +304,9 @@ def test_one_bad_video_among_many_is_named_and_the_others_go_on(
     named, summary = run.err.splitlines()
     assert named.startswith(f"error: {root}/b.mp4: '{root}/b.mp4' cannot be read as a video")
     assert summary == "error: 1 of 3 videos could not be anonymized: see the lines above"
-    assert files(tmp_path / "out") == ["[bold]c.mp4", "a.mp4"]
-    assert f"{tmp_path}/out/[bold]c.mp4: 12 frames with blur" in run.out.splitlines()
+    assert files(tmp_path / "out") == [RECORD, "[bold]c.mp4", "a.mp4"]
+    assert f"{tmp_path}/out/[bold]c.mp4: 12 frames with blur (sigma=8)" in run.out.splitlines()
+    assert run.out.splitlines()[-1] == "3 videos: 2 written, 0 already there, 1 failed"
 
 
 @pytest.mark.parametrize("at", ["start", "end"])
@@ -350,11 +368,85 @@ def test_killed_or_stopped_it_leaves_nothing_under_the_final_name(
     assert [name.startswith(".long.partial-") for name in files(target.parent)] == [True]
 
     code, shown = start_and_send(signal.SIGINT, source, target)
-    assert (code, shown) == (130, "stopped: finished parts are kept, run the same command to go on\n")
+    assert (code, shown) == (130, "stopped: nothing was written, the same command begins anew\n")
     assert files(target.parent) == []  # what the killed one left is gone, too
 
     assert sfumato("anonymize", source, "-o", target, "--with", "downsample").code == 0
     assert files(target.parent) == ["long.mp4"]
+
+
+def test_a_stopped_folder_says_what_is_kept(
+    tmp_path: Path, make_video: Make, sfumato: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a.mp4", "b.mp4", "c.mp4"):
+        make_video(tmp_path / "in" / name, frames=2)
+    write = anonymize.anonymize_file
+
+    def stopped_at_b(anonymizer: Any, source: Path, *rest: Any, **named: Any) -> Any:
+        if source.name == "b.mp4":
+            raise KeyboardInterrupt
+        return write(anonymizer, source, *rest, **named)
+
+    monkeypatch.setattr(anonymize, "anonymize_file", stopped_at_b)
+    run = sfumato("anonymize", tmp_path / "in", "-o", tmp_path / "out")
+    assert (run.code, run.err) == (130, "stopped: 1 of 3 videos written and kept; the same command makes the others\n")
+    run = sfumato("anonymize", tmp_path / "in", "-o", tmp_path / "out", "--overwrite")
+    assert run.err == "stopped: 1 of 3 videos written and kept; the same command begins anew\n"
+
+
+def test_copies_made_otherwise_are_not_taken_for_these(
+    tmp_path: Path, make_video: Make, sfumato: Any, files: Files
+) -> None:
+    root, out = tmp_path / "in", tmp_path / "out"
+    for name in ("a.mp4", "b.mp4", "sub/c.mp4"):
+        make_video(root / name, frames=2)
+    assert sfumato("anonymize", root, "-o", out, "--with", "downsample").code == 0
+    make_video(root / "new.mp4", frames=2)
+    before = files(out)
+    for otherwise in (["--strength", 8, "--with", "downsample"], [], ["--with", "downsample", "--audio", "keep"]):
+        error = sfumato("anonymize", root, "-o", out, *otherwise).error
+        assert error.startswith(
+            f"'{out}/a.mp4' (and 2 more) was made otherwise, with downsample (factor=4) and not with "
+        )
+        assert error.endswith(": add --overwrite to replace what is there, or name another folder with -o")
+        assert files(out) == before
+    assert sfumato("anonymize", root / "a.mp4", "-o", out, "--overwrite").code == 0  # one of them by itself
+    error = sfumato("anonymize", root, "-o", out, "--with", "downsample").error
+    assert error.startswith(f"'{out}/a.mp4' was made otherwise, with blur (sigma=8) and not with downsample (factor=4)")
+    assert sfumato("anonymize", root, "-o", out, "--overwrite").code == 0
+    assert sfumato("anonymize", root, "-o", out).out.endswith("4 videos: 0 written, 4 already there, 0 failed\n")
+
+
+def test_where_it_is_not_known_how_a_copy_was_made_it_is_said(tmp_path: Path, make_video: Make, sfumato: Any) -> None:
+    root, out = tmp_path / "in", tmp_path / "out"
+    for name in ("a.mp4", "b.mp4"):
+        make_video(root / name, frames=2)
+    assert sfumato("anonymize", root, "-o", out, "--with", "downsample").code == 0
+    make_video(out / "a.mp4", frames=9)  # by another program
+    with (out / RECORD).open("a") as record:
+        record.write('{"name": "b.mp4", "bytes"')  # cut short
+    run = sfumato("anonymize", root, "-o", out, "--with", "downsample")
+    unknown = "; whether it was made with downsample (factor=4) is not known"
+    assert run.code == 0
+    assert f"{out}/a.mp4: already there, left as it is{unknown} (--overwrite replaces it)" in run.out.splitlines()
+    assert f"{out}/b.mp4: already there, left as it is (--overwrite replaces it)" in run.out.splitlines()
+
+
+def test_a_folder_with_one_video_is_a_folder(tmp_path: Path, make_video: Make, sfumato: Any) -> None:
+    make_video(tmp_path / "in/a.mp4", frames=2)
+    command = ["anonymize", tmp_path / "in", "-o", tmp_path / "out"]
+    assert sfumato(*command).out.endswith("1 video: 1 written, 0 already there, 0 failed\n")
+    assert sfumato(*command).out.endswith("1 video: 0 written, 1 already there, 0 failed\n")
+
+
+def test_a_long_file_tells_its_tenths_where_there_is_no_terminal(
+    clip: Path, sfumato: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console, "SECONDS_APART", 0.0)
+    told = [line for line in sfumato("anonymize", clip).err.splitlines() if "%" in line]
+    assert (
+        told[0] == "clip.mp4: 16%, 2 of 12 frames" and told[-1] == "clip.mp4: 91%, 11 of 12 frames" and len(told) == 9
+    )
 
 
 def test_targets_of_nothing_but_a_copy(tmp_path: Path, make_video: Make) -> None:

@@ -146,6 +146,32 @@ def test_a_cut_mp4_whose_index_comes_first(tmp_path: Path) -> None:
         assert 0 < len(list(read_frames(path))) < 40
 
 
+def test_a_cut_avi_is_told_by_the_frames_its_header_counts(tmp_path: Path) -> None:
+    path = make(tmp_path / "cut.avi", noise(40), rate=10, codec="mpeg4")
+    whole: list[str] = []
+    assert len(list(read_frames(path, strict=True, warn=whole.append))) == 40 and not whole
+    cut(path, 0.5)
+    lines: list[str] = []
+    assert 10 < len(list(read_frames(path, warn=lines.append))) < 30
+    (line,) = lines
+    assert "is damaged (it ends after" in line and line.endswith("of 4.0 s)")
+    with pytest.raises(SfumatoError, match="damaged"):
+        list(read_frames(path, strict=True))
+
+
+def test_an_avi_that_holds_pictures_has_fewer_than_it_counts_and_is_whole(tmp_path: Path) -> None:
+    held = [100 * number for number in (*range(10), *range(20, 30))]  # a second without new pictures
+    path = make(tmp_path / "held.avi", greys(20), rate=10, codec="mpeg4", times=held)
+    assert len(list(read_frames(path, strict=True))) == 20
+
+
+def test_real_avi_cut_in_half(tmp_path: Path) -> None:
+    path = tmp_path / "half.avi"
+    path.write_bytes((fixtures() / "v_SoccerJuggling_g23_c01.avi").read_bytes()[:250_000])
+    with pytest.warns(UserWarning, match=r"it ends after 4\.0 of 8\.0 s"):
+        assert len(list(read_frames(path))) == 121
+
+
 def test_damage_in_the_middle_is_skipped(tmp_path: Path) -> None:
     path = make(tmp_path / "hole.mp4", noise(30), codec="mjpeg", pixels="yuvj420p")
     with av.open(str(path)) as container:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from sfumato.errors import SfumatoError
@@ -47,6 +48,7 @@ class Knob:
         return float(value)
 
 
+TOLERANCE = 1e-3  # how far outside [0, 1] a value may be by rounding alone
 JUDGED_SIDE = 112  # the short side of the clips that published strengths are meant for, and that the judge sees
 
 
@@ -67,7 +69,8 @@ class Anonymizer(nn.Module, ABC):
 
     Independent of batch-mates and deterministic in eval mode. `knobs[0]`, where there is one, is what
     `--strength` moves. `needs_people` says that `forward` also takes `people`, a (B, T, 1, H, W) mask of
-    where people are, and refuses to work without one. `settings()` is what `save` writes: constructor arguments.
+    where people are, and refuses to work without one. `settings()` is what `save` writes: constructor arguments. What is no
+    video is refused before `forward` sees it.
     """
 
     name: ClassVar[str]
@@ -76,11 +79,24 @@ class Anonymizer(nn.Module, ABC):
     knobs: ClassVar[tuple[Knob, ...]] = ()
     needs_people: ClassVar[bool] = False
     title: str = ""  # what trained weights are called, such as the method that made them
+    made_for: str = ""  # what they show, in the words of their model card; "" where there is none
     needs_weights: ClassVar[bool] = False  # a network: without trained weights it hides nothing, or everything
 
     def settings(self) -> Mapping[str, float | int | str | bool]:
         """The constructor's arguments that make this anonymizer again (weights aside)."""
         return {knob.name: getattr(self, knob.name) for knob in self.knobs}
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether it is so weak, as it is set, that its output is raw video to the eye: judged it can be, used it must not."""
+        return False
+
+    def __call__(self, video: Tensor, *arguments: Any, **named: Any) -> Any:
+        """`forward`, for what is a video. No hook, since one would be saved and copied with the module."""
+        if not (torch.compiler.is_compiling() or torch.jit.is_tracing()):
+            # Looking at values makes a GPU wait, and a step of training must not.
+            require_video(video, values=not self.training)
+        return super().__call__(video, *arguments, **named)
 
     @abstractmethod
     def forward(self, video: Tensor) -> Tensor:
@@ -93,3 +109,24 @@ class PartialAnonymizer(Anonymizer):
     @abstractmethod
     def forward_and_mask(self, video: Tensor) -> tuple[Tensor, Tensor]:
         """In eval mode: what `forward` gives, and its mask (B, T, 1, H, W), 1 where the picture is kept and 0 where not."""
+
+
+def require_video(video: Tensor, *, values: bool = True) -> None:
+    """Refuse what is not (B, T, 1 or 3, H, W), floating and, where `values` are looked at, within [0, 1].
+
+    >>> require_video(torch.rand(1, 8, 3, 112, 112))
+    """
+    if video.ndim != 5 or video.shape[2] not in (1, 3):
+        raise SfumatoError(
+            f"{tuple(video.shape)} is no video",
+            "give (batch, frames, colours, height, width), with 3 colours or 1 grey",
+        )
+    if not video.is_floating_point():
+        raise SfumatoError(f"a video of {video.dtype} was given", "give floats in [0, 1]: of bytes, video / 255")
+    if values and video.numel():
+        low, high = video.detach().aminmax()
+        # Written so that NaN, which fails every comparison, is caught too.
+        if not bool((low >= -TOLERANCE) & (high <= 1 + TOLERANCE)):
+            raise SfumatoError(
+                f"the video is not within [0, 1] ({low:g} to {high:g})", "give it as it is stored, divided by 255"
+            )

@@ -11,6 +11,8 @@ from sfumato.anonymizers.base import Anonymizer, Knob, enlargement
 
 SIGMA = Knob("sigma", 8.0, low=0.1, high=128.0, summary="standard deviation of the Gaussian in pixels, at up to 112 px")
 
+LEAST_SIGMA = 0.5  # below it a pixel keeps more than three fifths of itself, and everything can still be seen
+
 
 def gaussian_blur(video: Tensor, sigma: float, kernel: int) -> Tensor:
     """Blur (..., H, W) with a Gaussian of `sigma` cut off to `kernel` pixels (odd); the border pixel repeats outside.
@@ -46,6 +48,10 @@ class Blur(Anonymizer):
     def __init__(self, sigma: float = SIGMA.default) -> None:
         super().__init__()
         self.sigma = SIGMA.check(sigma)
+
+    @property
+    def changes_nothing(self) -> bool:
+        return self.sigma < LEAST_SIGMA
 
     def forward(self, video: Tensor) -> Tensor:
         """(B, T, C, H, W) to the same shape."""

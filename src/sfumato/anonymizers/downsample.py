@@ -9,6 +9,8 @@ from sfumato.anonymizers.base import Anonymizer, Knob, enlargement
 
 FACTOR = Knob("factor", 4.0, low=1.0, high=64.0, summary="how many times fewer pixels per side, at up to 112 px")
 
+LEAST_FACTOR = 1.25  # below it more than 90 of 112 pixels are left per side, and everything can still be seen
+
 
 class Downsample(Anonymizer):
     """Shrinks each frame by averaging areas, then brings it back with bilinear interpolation.
@@ -26,6 +28,10 @@ class Downsample(Anonymizer):
     def __init__(self, factor: float = FACTOR.default) -> None:
         super().__init__()
         self.factor = FACTOR.check(factor)
+
+    @property
+    def changes_nothing(self) -> bool:
+        return self.factor < LEAST_FACTOR
 
     def forward(self, video: Tensor) -> Tensor:
         """(B, T, C, H, W) to the same shape."""

@@ -15,6 +15,7 @@ class Identity(Anonymizer):
 
     name = "identity"
     summary = "the raw video, nothing hidden"
+    changes_nothing = True
 
     def forward(self, video: Tensor) -> Tensor:
         """(B, T, C, H, W) to itself."""

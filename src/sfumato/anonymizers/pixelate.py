@@ -6,6 +6,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from sfumato.anonymizers.base import Anonymizer, Knob, enlargement
+from sfumato.errors import SfumatoError
 
 BLOCK = Knob("block", 8.0, low=1.0, high=256.0, summary="side of a mosaic block in pixels, at up to 112 px")
 
@@ -24,7 +25,13 @@ class Pixelate(Anonymizer):
 
     def __init__(self, block: float = BLOCK.default) -> None:
         super().__init__()
-        self.block = round(BLOCK.check(block))
+        if not BLOCK.check(block).is_integer():
+            raise SfumatoError(f"block = {block:g} does not fit: block is a whole number", f"use {block:.0f}")
+        self.block = int(block)
+
+    @property
+    def changes_nothing(self) -> bool:
+        return self.block == 1
 
     def forward(self, video: Tensor) -> Tensor:
         """(B, T, C, H, W) to the same shape."""

@@ -32,16 +32,19 @@ def _of(config: Path, kind: str) -> bool:
         return True
 
 
-def first_sentence(folder: Path) -> str:
+def first_sentence(folder: Path, otherwise: str = "trained weights") -> str:
     """What the weights in `folder` are, in the words of their model card, `README.md`, as plain text on one line.
+
+    otherwise: what is said without a card.
 
     >>> first_sentence(Path("a folder without a card"))
     'trained weights'
     """
     card = folder / "README.md"
-    text = card.read_text(encoding="utf-8") if card.exists() else ""
+    text = card.read_text(encoding="utf-8", errors="replace") if card.exists() else ""
     text = re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.DOTALL)  # what a model hub is told about the card
     paragraphs = (part.strip() for part in re.split(r"\n\s*\n|^#.*$", text, flags=re.MULTILINE))
-    words = " ".join(next((part for part in paragraphs if part), "trained weights").split())
+    words = " ".join(next((part for part in paragraphs if part), otherwise).split())
+    words = "".join(filter(str.isprintable, words))  # a card from elsewhere writes on no terminal but in letters
     words = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", words)  # a link's text
     return re.split(r"(?<=[.!?]) (?=[A-ZÀ-Þ0-9])", words)[0]

@@ -11,16 +11,17 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import torch
 from torch import Tensor
 
-from sfumato.anonymizers.base import Anonymizer
+from sfumato.anonymizers.base import Anonymizer, Knob
 from sfumato.anonymizers.catalogue import ANONYMIZERS
 from sfumato.anonymizers.settings import Setting, check_settings, default_settings, format_name, parse_name
-from sfumato.anonymizers.shelf import LATENT, shelved
+from sfumato.anonymizers.shelf import LATENT, first_sentence, shelved
 from sfumato.errors import SfumatoError
 from sfumato.hub import HUB_ID, download
 from sfumato.registry import unknown_name
@@ -91,12 +92,29 @@ def label(anonymizer: Anonymizer) -> str:
     >>> label(load("downsample", strength=16))
     'downsample:factor=16'
     """
+    name = format_name(anonymizer.title or anonymizer.name, _changed(anonymizer))
+    return f"{name}@{fingerprint(anonymizer)[:8]}" if _state(anonymizer) else name
+
+
+def described(anonymizer: Anonymizer) -> str:
+    """For a reader: its name, which weights, and how each of its knobs is set, also those that were left alone.
+
+    >>> described(load("blur"))
+    'blur (sigma=8)'
+    """
+    settings = anonymizer.settings()
+    told = {**{knob.name: settings[knob.name] for knob in anonymizer.knobs}, **_changed(anonymizer)}
+    name = anonymizer.title or anonymizer.name
+    name = f"{name}@{fingerprint(anonymizer)[:8]}" if _state(anonymizer) else name
+    return f"{name} ({format_name('', told)[1:].replace(',', ', ')})" if told else name
+
+
+def _changed(anonymizer: Anonymizer) -> dict[str, Setting]:
+    """The settings that differ from the default, of weights with a title only the knobs."""
     defaults = default_settings(type(anonymizer))
     knobs = [knob.name for knob in anonymizer.knobs]
     told = {k: v for k, v in anonymizer.settings().items() if k in knobs or not anonymizer.title}
-    changed = {key: value for key, value in told.items() if value != defaults[key]}
-    name = format_name(anonymizer.title or anonymizer.name, changed)
-    return f"{name}@{fingerprint(anonymizer)[:8]}" if _state(anonymizer) else name
+    return {key: value for key, value in told.items() if value != defaults[key]}
 
 
 def fingerprint(anonymizer: Anonymizer) -> str:
@@ -115,6 +133,18 @@ def fingerprint(anonymizer: Anonymizer) -> str:
 def usable_names() -> list[str]:
     """The registered anonymizers that work without weights."""
     return [name for name in ANONYMIZERS.names() if not _kind(name).needs_weights]
+
+
+def knobs_of(name: str) -> list[Knob]:
+    """The knobs of a registered or shelved anonymizer, each with the default that it has there; the first is its strength.
+
+    >>> knobs_of("blur")[0].default
+    8.0
+    """
+    if name in ANONYMIZERS:
+        return list(_kind(name).knobs)
+    kind, saved, _, _ = _read_config(shelved()[name] / CONFIG)
+    return [replace(knob, default=saved.get(knob.name, knob.default)) for knob in _kind(kind).knobs]
 
 
 def _state(anonymizer: Anonymizer) -> list[tuple[str, Tensor]]:
@@ -163,7 +193,7 @@ def _load_folder(folder: Path, strength: float | None, wanted: Mapping[str, Sett
         if key not in knobs:
             raise SfumatoError(f"'{key}' of '{folder}' cannot be set", f"what can: {', '.join(knobs) or 'nothing'}")
     anonymizer = _build(kind, {**saved, **wanted, **_strength(kind, strength)})
-    anonymizer.title = title
+    anonymizer.title, anonymizer.made_for = title, first_sentence(folder, otherwise="")
     _fill(anonymizer, folder / WEIGHTS, checksum)
     return anonymizer
 

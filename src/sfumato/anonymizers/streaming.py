@@ -16,19 +16,20 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from sfumato.anonymizers.base import Anonymizer, PartialAnonymizer
+from sfumato.anonymizers.base import TOLERANCE, Anonymizer, PartialAnonymizer
 from sfumato.anonymizers.detectors import Detector
+from sfumato.anonymizers.storage import described
 from sfumato.errors import SfumatoError
 from sfumato.video.decode import Frame, probe, read_frames
 from sfumato.video.encode import VideoWriter
 
 FindPeople = Callable[[Tensor], Tensor]
 
-# How far outside [0, 1] an output may be by rounding alone.
-TOLERANCE = 1e-3
 # Frames are taken together up to these limits: enough to keep the cores busy, little enough to stay small.
 BATCH_FRAMES = 16
 BATCH_PIXELS = 2**22
+# A file without one frame whose mean is as bright (0 black, 1 white) is told: two of 28×28 squares that are white are brighter.
+NEARLY_BLACK = 2e-3
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ def anonymize_file(
     The output has a constant rate, the source's average one, and the source's timing. Of a damaged source the readable
     part is anonymized and written, with a line in `warnings`: every picture in the output is anonymized all the same,
     and what is left of a broken recording is worth having. A source without one readable frame is a SfumatoError.
+    An anonymizer that changes nothing is an error: what is written here may be taken for anonymized.
     A detector that found nobody in any frame is an error: either the room was empty, or everybody was missed, and only
     a person can tell. Nothing is written then.
     progress: called with (frames done, frames in all or None) after each frame.
@@ -71,6 +73,7 @@ def anonymize_file(
     >>> anonymize_file(load("blur"), "street.mp4", "street-blurred.mp4")  # doctest: +SKIP
     Anonymized(frames=332, seconds=11.08, warnings=(), frames_without_people=None, kept_share=None)
     """
+    refuse_raw(anonymizer)
     _check_places(anonymizer, Path(source), Path(target), None if mask_to is None else Path(mask_to))
     search = _search(anonymizer, people)
     info = probe(source)
@@ -81,7 +84,7 @@ def anonymize_file(
     frames = read_frames(source, fps=info.fps, warn=warnings.append)
     stream = _anonymized(anonymizer, frames, torch.device(device), search)
     size = (info.height, info.width)
-    kept = 0.0  # the sum of the frames' shares
+    kept = brightest = 0.0  # the sum of the frames' shares, and the mean of the brightest of them
     masks = None if mask_to is None else VideoWriter(mask_to, info.fps, size)
     writer = VideoWriter(target, info.fps, size, audio_from=source if keep else None)
     with ExitStack() as files:
@@ -92,6 +95,7 @@ def anonymize_file(
                 files.enter_context(each)
         for frame, mask in stream:
             writer.write(frame)
+            brightest = max(brightest, float(frame[::4, ::4].mean()) / 255)
             if mask is not None:
                 kept += float(mask.mean())
             if mask is not None and masks is not None:
@@ -104,8 +108,23 @@ def anonymize_file(
                 f"nobody was found in any frame of '{source}', so nothing was hidden and nothing is written",
                 "look at it; use an anonymizer of whole frames (blur, pixelate) if somebody is there",
             )
+    if brightest < NEARLY_BLACK:
+        warnings.append(f"'{target}' is nearly black from its first frame to its last: look whether it shows anything")
     share = kept / writer.frames if isinstance(anonymizer, PartialAnonymizer) else None
     return Anonymized(writer.frames, float(writer.frames / info.fps), tuple(warnings), empty, share)
+
+
+def refuse_raw(anonymizer: Anonymizer) -> None:
+    """Raise if what it would write is raw video to the eye.
+
+    >>> refuse_raw(load("blur"))
+    """
+    if anonymizer.changes_nothing:
+        advice = f"set another {anonymizer.knobs[0].name}, or " if anonymizer.knobs else ""
+        raise SfumatoError(
+            f"{described(anonymizer)} changes no picture that one could tell from raw video",
+            f"{advice}choose another anonymizer",
+        )
 
 
 def _check_places(anonymizer: Anonymizer, source: Path, target: Path, mask_to: Path | None) -> None:

@@ -144,6 +144,10 @@ class Tubelets(PartialAnonymizer):
         if stem:
             self.tokenizer = TubeletStem(duration, patch, embedding)
 
+    @property
+    def changes_nothing(self) -> bool:
+        return self.alpha == 1 and not self.anonymizes
+
     def settings(self) -> dict[str, float | int | str | bool]:
         """The constructor's arguments."""
         return {

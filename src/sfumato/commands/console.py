@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -30,6 +31,14 @@ def say(text: str, *, console: Console = out, style: str | None = None) -> None:
     console.print(text, style=style, highlight=False, markup=False, soft_wrap=True)
 
 
+def warn(text: str) -> None:
+    """What is worth knowing before a result is used: one yellow line on standard error.
+
+    >>> warn("'cut.avi' is damaged (it ends after 4.0 of 8.0 s)")
+    """
+    say(f"warning: {text}", console=err, style="yellow")
+
+
 def bars() -> Progress:
     """The one look of all progress bars, on standard error, so that standard output stays clean for results.
 
@@ -41,6 +50,39 @@ def bars() -> Progress:
         TextColumn("{task.fields[status]}", style="dim", markup=False),
         console=err, transient=True, disable=not err.is_terminal,
     )  # fmt: skip
+
+
+SECONDS_APART = 10.0  # of two lines in a log
+SECONDS_APART_UNCOUNTED = 60.0  # where there are no tenths to wait for
+
+
+@contextmanager
+def advance(what: str, status: str) -> Iterator[Callable[[int, int | None], None]]:
+    """A bar for frames; gives what is to be called with (done, total or None) after each one.
+
+    Off a terminal a line for every tenth, but not more than one in ten seconds: short files say nothing.
+
+    >>> with advance("clip.mp4", "blur") as show:
+    ...     show(1, 20)
+    """
+    with bars() as progress:
+        task = progress.add_task(what, total=None, status=status)
+        said, tenths = time.monotonic(), 0
+
+        def show(done: int, total: int | None) -> None:
+            nonlocal said, tenths
+            progress.update(task, completed=done, total=total)
+            now = time.monotonic()
+            if err.is_terminal or now - said < (SECONDS_APART if total else SECONDS_APART_UNCOUNTED):
+                return
+            reached = 10 * done // total if total else tenths + 1
+            if reached > tenths and (total is None or done < total):
+                share = f"{100 * done // total}%, " if total else ""
+                of = f" of {total}" if total else ""
+                say(f"{what}: {share}{done}{of} frames", console=err)
+                said, tenths = now, reached
+
+        yield show
 
 
 class Monitor:

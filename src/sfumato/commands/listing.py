@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from functools import partial
+from typing import Any
 
+from sfumato.errors import SfumatoError
 from sfumato.registry import Entry
 
 
@@ -15,6 +18,23 @@ def inventory(what: str) -> list[tuple[str, str]]:
     'known'
     """
     return [(entry.name, entry.summary) for entry in _entries(what)]
+
+
+def knobs(name: str) -> list[dict[str, Any]]:
+    """What can be set of an anonymizer of videos of that name: {name, default, low, high, summary}, its strength first.
+
+    >>> knobs("downsample")[0]["default"]
+    4.0
+    """
+    from sfumato.anonymizers.shelf import shelved
+    from sfumato.anonymizers.storage import knobs_of, usable_names
+
+    if name not in [*usable_names(), *shelved()]:
+        return []
+    try:
+        return [asdict(knob) for knob in knobs_of(name)]
+    except SfumatoError:  # damaged weights: who asks for them is told so
+        return []
 
 
 def _entries(what: str) -> Iterable[Entry]:

@@ -282,8 +282,8 @@ class _Damage:
         self.packets += 1
         self._stop_if_strict()
 
-    def ended(self, at: float, expected: float | None) -> None:
-        if expected is not None and expected - at > DURATION_SLACK:
+    def ended(self, at: float, expected: float | None, slack: float = DURATION_SLACK) -> None:
+        if expected is not None and expected - at > slack:
             self.cut = f"it ends after {at:.1f} of {expected:.1f} s"
             self._stop_if_strict()
 
@@ -305,7 +305,7 @@ def _decoded(container: Any, stream: Any, damage: _Damage) -> Iterator[Any]:
     import av
 
     packets = container.demux(stream)
-    end = 0.0
+    end, count = 0.0, 0
     while True:
         try:
             packet = next(packets, None)
@@ -324,11 +324,16 @@ def _decoded(container: Any, stream: Any, damage: _Damage) -> Iterator[Any]:
         for frame in frames:
             if frame.pts is not None:
                 end = float((frame.pts - (stream.start_time or 0) + (frame.duration or 0)) * frame.time_base)
+            count += 1
             yield frame
         if packet is None:
             # A whole file's duration tells nothing of the pictures where there is sound, which may go on after them.
             stated = stream.duration is not None or len(container.streams) == 1
             damage.ended(end, _duration(container, stream) if stated else None)
+            # The duration of an AVI is reckoned from what is there, however little; what was recorded is told by its header's
+            # count alone. A count without pictures (a camera that held the last one) is no cut: there the time stamps go on.
+            if container.format.name == "avi" and stream.frames - damage.packets - count > HEADER_SLACK:
+                damage.ended(end, float(stream.frames * stream.time_base), slack=float(HEADER_SLACK / _rate(stream)))
             return
 
 
