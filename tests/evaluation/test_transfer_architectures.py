@@ -20,6 +20,7 @@ from sfumato.evaluation.protocols.known import JudgeConfig
 from sfumato.evaluation.protocols.transfer_architectures import TransferArchitecturesProtocol
 from sfumato.evaluation.result import Result
 from sfumato.report import write_report
+from sfumato.writing import sealed
 
 from .test_known import pretend, smooth
 
@@ -120,7 +121,7 @@ def test_the_readers_are_in_the_file_and_on_the_page(
     for line in stored["lines"]:
         del line["readers"]
     del stored["checksum"]
-    (tmp_path / "old.json").write_text(json.dumps(stored))
+    (tmp_path / "old.json").write_bytes(sealed(stored))
     old = Result.load(tmp_path / "old.json")
     write_report(old, tmp_path / "old.html")
     assert [line.readers for line in old.lines] == [[], []]
