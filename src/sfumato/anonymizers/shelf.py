@@ -1,4 +1,4 @@
-"""What comes trained with the project, by name: folders in `weights/`, each with a model card."""
+"""What comes trained with the project, by name: folders in `weights/`, each with a model card; a wheel has them inside."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from pathlib import Path
 
 from sfumato.anonymizers.catalogue import ANONYMIZERS
 
-WEIGHTS = Path(__file__).resolve().parents[3] / "weights"
+_HERE = Path(__file__).resolve()
+_INSTALLED, _CHECKOUT = _HERE.parents[1] / "weights", _HERE.parents[3] / "weights"  # setup.py copies one to the other
+WEIGHTS = _INSTALLED if _INSTALLED.is_dir() else _CHECKOUT
 LATENT = "latent_anonymizer"  # what the config of an anonymizer of features has
 
 
 def shelved(shelf: Path | None = None, kind: str = "anonymizer") -> dict[str, Path]:
-    """Name → folder of everything trained there whose config names an `anonymizer`, or such as an `encoder`; none where only
-    the package was installed.
+    """Name → folder of everything trained there whose config names an `anonymizer`, or such as an `encoder`.
 
     A folder that bears the name of a registered anonymizer is left out: what `blur` means does not depend on files.
 
