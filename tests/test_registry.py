@@ -61,7 +61,10 @@ def test_an_error_is_what_and_what_next() -> None:
 def test_more_names_than_anybody_reads_are_told_where_they_are_listed() -> None:
     names = [f"attack-{number}" for number in range(40)]
     assert str(unknown_name("attack", "atack-7", names)) == (
-        "there is no attack 'atack-7': did you mean 'attack-7'? all 40: sfumato list attacks"
+        "there is no attack 'atack-7': did you mean 'attack-7'? "
+        "nearest: attack-7, attack-37, attack-27; all 40: sfumato list attacks"
     )
-    assert "known: attack-0, attack-1" in str(unknown_name("attack", "?", names))  # like none of them
+    like_none = str(unknown_name("data set", "?", names))
+    assert like_none.startswith("there is no data set '?': nearest: attack-") and like_none.count("attack-") == 3
+    assert like_none.endswith("; all 40: sfumato list datasets")
     assert "known: attack-0, attack-1" in str(unknown_name("setting", "atack-7", names))  # nothing lists settings

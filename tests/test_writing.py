@@ -10,7 +10,7 @@ import pytest
 
 from sfumato import writing
 from sfumato.errors import SfumatoError
-from sfumato.writing import sealed, source_digest, to_json, unsealed
+from sfumato.writing import sealed, source_digest, to_json, unsealed, write_whole
 
 
 def test_json_has_null_where_a_number_is_none() -> None:
@@ -74,3 +74,15 @@ def test_the_digest_is_computed_once() -> None:
     before = source_digest.cache_info().misses
     assert len({source_digest("video/*.py", "datasets/decoding.py") for _ in range(3)}) == 1
     assert source_digest.cache_info().misses <= before + 1
+
+
+def test_a_file_that_cannot_be_written_is_named_as_the_user_did(tmp_path: Path) -> None:
+    path = tmp_path / "nowhere" / "result.json"
+    with pytest.raises(FileNotFoundError) as error:
+        write_whole(path, b"{}")
+    assert (error.value.filename, error.value.filename2) == (str(path), None)
+    path.mkdir(parents=True)  # written, but not to be replaced by a file
+    with pytest.raises(OSError) as error:  # noqa: PT011
+        write_whole(path, b"{}")
+    assert (error.value.filename, error.value.filename2) == (str(path), None)
+    assert list(path.parent.iterdir()) == [path]

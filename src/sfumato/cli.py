@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import sys
 from enum import Enum
 from pathlib import Path
@@ -13,7 +12,17 @@ import typer
 from typer.core import TyperGroup
 
 from sfumato.commands.groups import data_sets, features, index
-from sfumato.commands.options import DeviceOption, JsonOption, ReportOption, RunsOption, SeedsOption, StrictOption
+from sfumato.commands.options import (  # fmt: skip
+    DeviceOption,
+    JsonOption,
+    ReportOption,
+    RunsOption,
+    SeedsOption,
+    StrictOption,
+    VersionOption,
+    named,
+)
+from sfumato.commands.places import check_places
 from sfumato.errors import SfumatoError
 
 if TYPE_CHECKING:
@@ -42,6 +51,11 @@ app.add_typer(index, name="index")
 app.add_typer(data_sets, name="data")
 
 
+@app.callback()
+def options(version: VersionOption = False) -> None:
+    """What is asked of the command itself."""
+
+
 class Listed(str, Enum):
     methods = "methods"
     anonymizers = "anonymizers"
@@ -68,39 +82,25 @@ class DetectorName(str, Enum):
 
 @app.command("list")
 def list_command(
-    what: Listed,
+    what: Annotated[Listed | None, typer.Argument(help="of each kind how many, unless one is named")] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="an array of {name, summary}; of anonymizers knobs too")
+        bool, typer.Option("--json", help="an array of {name, summary}, of anonymizers knobs too; or {name, count}")
     ] = False,
 ) -> None:
     """What there is: methods, anonymizers, data sets, recognizers, attacks, protocols."""
-    from sfumato.commands.listing import inventory, knobs
+    from sfumato.commands.listing import show_counts, show_inventory
 
-    rows: list[dict[str, Any]] = [{"name": name, "summary": summary} for name, summary in inventory(what.value)]
-    if what is Listed.anonymizers:
-        rows = [{**row, "knobs": knobs(row["name"])} for row in rows]
-    if as_json:
-        print(json.dumps(rows, ensure_ascii=False, indent=1))
-        return
-    from rich.table import Table
-
-    from sfumato.commands.console import out
-
-    table = Table("name", "summary", box=None, header_style="bold")
-    if what is Listed.anonymizers:
-        table.add_column("--strength", no_wrap=True)
-    for row in rows:
-        first = row.get("knobs", ())[:1]
-        strength = [f"{knob['name']}: {knob['low']:g} to {knob['high']:g}, else {knob['default']:g}" for knob in first]
-        table.add_row(row["name"], row["summary"], *strength)
-    out.print(table)
+    if what:
+        show_inventory(what.value, as_json)
+    else:
+        show_counts([kind.value for kind in Listed], as_json)
 
 
 @app.command()
 def anonymize(
     sources: Annotated[list[str], typer.Argument(help="files, folders or globs", metavar="SOURCE")],
     output: Annotated[Path | None, typer.Option("-o", "--out", help="a file for one video, a folder for more")] = None,
-    using: Annotated[str, typer.Option("--with", help="an anonymizer's name or folder")] = "blur",
+    using: Annotated[str, typer.Option("--with", help="an anonymizer's name or folder", callback=named)] = "blur",
     strength: Annotated[
         float | None, typer.Option(help="of the anonymizer's first knob: see `sfumato list anonymizers`")
     ] = None,
@@ -133,7 +133,9 @@ def train(
         str | None, typer.Argument(help="see `sfumato list methods`; or vlm, encoder", metavar="METHOD")
     ] = None,
     data: Annotated[str | None, typer.Option("--data", help="theatre:small unless the recipe says otherwise")] = None,
-    privacy_data: Annotated[str | None, typer.Option(help="what f_B sees, where it is not the same data")] = None,
+    privacy_data: Annotated[
+        str | None, typer.Option(help="clips the adversary (f_B) learns to read people from; --data unless given")
+    ] = None,
     recipe: Annotated[
         Path | None, typer.Option(help="a TOML file of settings, such as recipes/spact-paper.toml")
     ] = None,
@@ -171,7 +173,9 @@ def judge(
     anonymizers: Annotated[
         list[str],
         typer.Argument(
-            help="names (downsample:factor=16) or folders; or a result's JSON, to check it", metavar="ANONYMIZER"
+            help="names (downsample:factor=16) or folders; or a result's JSON, to check it",
+            metavar="ANONYMIZER",
+            callback=named,
         ),
     ],
     data: Annotated[
@@ -206,9 +210,9 @@ def judge(
 
     `sfumato judge RESULT.json` judges nothing: it shows a stored result again, if nobody has edited it since.
     """
-    from sfumato.commands.judge import check_places, judge_anonymizers, stored_result
-
     check_places(json_file, report)
+    from sfumato.commands.judge import judge_anonymizers, stored_result
+
     judged = stored_result(anonymizers, _given(ctx, but=("json_file", "report"))) or judge_anonymizers(
         anonymizers, data, protocol=protocol, seeds=seeds, models=models, video_model=video_model, frame_model=frame_model,
         vlm=vlm, prompts=prompts or (), epochs=epochs, views=views, crops=crops, attacks=attack, effort=effort,
@@ -235,9 +239,9 @@ def benchmark(
     quick: those that need no training, and one that is shipped. full: every method is trained too, finished parts are kept, and
     the leaderboard is written: benchmarks/results/leaderboard.csv, docs/leaderboard.md.
     """
-    from sfumato.commands.judge import check_places, run_quick_suite
-
     check_places(json_file, report)
+    from sfumato.commands.judge import run_quick_suite
+
     if suite is Suite.full:
         from sfumato.commands.leaderboard import run_leaderboard
 
@@ -250,10 +254,14 @@ def benchmark(
     _show(run_quick_suite(seeds=seeds, runs=runs, device=device), json_file, report)
 
 
-@app.command()
+@app.command(context_settings={"allow_extra_args": True})  # more than one name is answered below
 def certify(
+    context: typer.Context,
     anonymizer: Annotated[
-        str, typer.Argument(help="a name or folder; or a certificate's JSON, to check it", metavar="ANONYMIZER")
+        str,
+        typer.Argument(
+            help="a name or folder; or a certificate's JSON, to check it", metavar="ANONYMIZER", callback=named
+        ),
     ],
     footage: Annotated[Path | None, typer.Option("--footage", help="a folder; each video is one recording")] = None,
     labels: Annotated[
@@ -271,10 +279,12 @@ def certify(
     device: DeviceOption = "auto",
 ) -> None:
     """What an attacker could still learn from your own footage: two pages for whoever answers for it."""
-    from sfumato.commands.certify import certify_footage, show_certificate
-    from sfumato.commands.judge import check_places
-
+    if more := context.args:
+        told = f"certify takes one anonymizer, and there is '{more[0]}' too"
+        raise SfumatoError(told, f"name recordings by --footage {more[0]}")
     check_places(json_file, report)
+    from sfumato.commands.certify import certify_footage, show_certificate
+
     certificate = certify_footage(
         anonymizer, footage, labels, effort=effort, seeds=seeds, runs=runs, device=device, recordings=recordings
     )
@@ -297,10 +307,9 @@ def claims(
     device: DeviceOption = "auto",
 ) -> None:
     """The papers' claims, each tested: holds, refuted or undecided, with the numbers."""
+    check_places(json_file, page, report)
     from sfumato.commands.claims import show_claims
-    from sfumato.commands.judge import check_places
 
-    check_places(json_file, page, report)  # said now, not after hours of training
     show_claims(
         only or [], run=run, seeds=seeds, device=device, lanes=lanes, keep_older=keep_older, runs=runs,
         json_file=json_file, page=page, report=report,
@@ -343,11 +352,11 @@ def demo(
 
 
 @app.command()
-def doctor() -> None:
+def doctor(as_json: Annotated[bool, typer.Option("--json", help="what was found, as JSON")] = False) -> None:
     """What this machine has, what is missing, and how to get it."""
     from sfumato.commands.doctor import examine_machine
 
-    if not examine_machine():
+    if not examine_machine(as_json):
         raise typer.Exit(2)
 
 
@@ -376,6 +385,10 @@ def main() -> None:
     try:
         app()
     except SfumatoError as error:
+        if error.left_out:
+            from sfumato.commands.console import say_left_out
+
+            say_left_out(error.left_out)
         _fail(str(error))
     except OSError as error:
         where = f" '{error.filename}'" if error.filename else ""

@@ -61,12 +61,12 @@ class Registry(Generic[T]):
         return self.find(name).make(**arguments)
 
 
-MANY = 30  # names that are more than a reader looks through
-LISTED = ("anonymizer", "recognizer", "attack", "protocol", "method")  # what `sfumato list` tells
+MANY = 20  # names that are more than a reader looks through
+LISTED = ("anonymizer", "data set", "recognizer", "attack", "protocol", "method")  # what `sfumato list` tells
 
 
 def unknown_name(kind: str, name: str, known: list[str]) -> SfumatoError:
-    """The error for a name nobody knows: the nearest match first, then all names, or where to read so many.
+    """The error for a name nobody knows: the nearest match first, then all names; of many the nearest, and where to read all.
 
     >>> str(unknown_name("shape", "circel", ["circle", "square"]))
     "there is no shape 'circel': did you mean 'circle'? known: circle, square"
@@ -74,6 +74,7 @@ def unknown_name(kind: str, name: str, known: list[str]) -> SfumatoError:
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     guess = f"did you mean '{near[0]}'? " if near else ""
     told = f"known: {', '.join(known)}"
-    if near and len(known) > MANY and kind in LISTED:
-        told = f"all {len(known)}: sfumato list {kind}s"
+    if len(known) > MANY and kind in LISTED:
+        nearest = difflib.get_close_matches(name, known, n=3, cutoff=0)
+        told = f"nearest: {', '.join(nearest)}; all {len(known)}: sfumato list {kind.replace(' ', '')}s"
     return SfumatoError(f"there is no {kind} '{name}'", f"{guess}{told}")

@@ -14,15 +14,27 @@ from typing import Any
 from sfumato.errors import SfumatoError
 
 
+def part_of(path: Path) -> Path:
+    """Where what will become `path` is written first: hidden beside it, another one in every process.
+
+    >>> part_of(Path("out/result.json")).parent
+    PosixPath('out')
+    """
+    return path.with_name(f".{path.name}.{os.getpid()}.part")
+
+
 def write_whole(path: Path, content: bytes) -> None:
     """Write `content` so that `path` holds either the old or the new bytes, whatever happens, and nothing is left beside.
 
     >>> write_whole(Path("result.json"), b"{}")  # doctest: +SKIP
     """
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part = part_of(path)
     try:
         part.write_bytes(content)
         part.replace(path)
+    except OSError as error:
+        error.filename, error.filename2 = str(path), None  # whoever reads of it has never heard of the other file
+        raise
     finally:
         part.unlink(missing_ok=True)
 

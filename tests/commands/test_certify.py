@@ -169,7 +169,7 @@ def test_from_end_to_end_and_again_without_training(
 
     again = sfumato(*command)
     assert again.code == 0 and len(trained) == 6
-    assert "kept nowhere" in again.err and found.headline in again.out
+    assert "not saved: add --report FILE.html or --json FILE" in again.err and found.headline in again.out
 
 
 def test_people_are_resampled_too_where_they_are_named(footage: Path, tmp_path: Path) -> None:
@@ -288,13 +288,23 @@ WRONG = [
     (["blur", "--footage", "short"], "2 frames, 8 are needed for 4 clips"),
     (["blur", "--footage", "good", "--labels", "nowhere.csv"], "cannot read the table 'nowhere.csv'"),
     (["blur", "--footage", "good", "--labels", "nopath.csv"], "'nopath.csv' has no column 'path'"),
-    (["blur", "--footage", "good", "--labels", "outside.csv"], "'four/00.mp4' does not lie in the footage"),
+    (
+        ["blur", "--footage", "good", "--labels", "outside.csv"],
+        "'four/00.mp4' does not lie in the footage): paths are relative to the CSV and must lead into the footage",
+    ),
+    (["blur", "--footage", "short"], "for 4 clips: record longer): mend or replace the recordings and run again"),
     (["blacken-people", "--footage", "good"], "'blacken-people' needs to know where people are"),
     (["blur", "--footage", "good", "--json", "empty"], "'empty' is a folder: name a file to write"),
     (["blur", "--footage", "good", "--json", "r", "--report", "./r"], "two results would both become 'r'"),
     (["blur", "--footage", "good", "--device", "cuda"], "no usable CUDA GPU"),
     (["blur", "--footage", "good", "--effort", "brave"], "there is no effort 'brave'"),
-    (["nowhere.json"], "cannot read a certificate from 'nowhere.json'"),
+    (
+        ["nowhere.json"],
+        "there is no certificate 'nowhere.json': check the name; --footage FOLDER --json FILE makes one",
+    ),
+    (["broken.json"], "cannot read a certificate from 'broken.json' (it is not valid JSON): certify again"),
+    (["folder.json"], "cannot read a certificate from 'folder.json' (Is a directory): certify again"),
+    (["blur", "good"], "certify takes one anonymizer, and there is 'good' too: name recordings by --footage good"),
     (["nopath.csv.json"], "is no certificate of schema"),
 ]
 
@@ -316,6 +326,20 @@ def test_a_mistake_is_one_line_before_the_first_training(
     Path("nopath.csv").write_text("file,person\n00.mp4,1\n")
     Path("outside.csv").write_text("path,person\nfour/00.mp4,1\n")
     Path("nopath.csv.json").write_text("{}")
+    Path("broken.json").write_text("{")
+    Path("folder.json").mkdir()
     before = files(tmp_path)
     assert complaint in sfumato("certify", *arguments).error
     assert trained == [] and files(tmp_path) == before
+
+
+def test_what_was_left_out_is_told_before_the_error_that_too_little_is_left(
+    footage: Path, tmp_path: Path, sfumato: Any, trained: list[str]
+) -> None:
+    for n in range(4):
+        (tmp_path / f"{n}.mp4").write_bytes((footage / f"{n:02}.mp4").read_bytes())
+    (tmp_path / "broken.mp4").write_bytes(b"no video" * 40)
+    run = sfumato("certify", "blur", "--footage", tmp_path)
+    said, error = run.err.splitlines()
+    assert said.startswith("left out: broken.mp4: ") and "4 recordings of" in error and "too few to attack" in error
+    assert run.code == 2 and trained == []

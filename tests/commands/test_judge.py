@@ -17,9 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from sfumato.anonymizers import save, untrained
-from sfumato.commands.judge import check_places, report_problems, telling_once
+from sfumato.commands.judge import report_problems, telling_once
 from sfumato.datasets.manifest import ManifestDataset
-from sfumato.errors import SfumatoError
 from sfumato.evaluation import scoring
 from sfumato.evaluation.protocols import known
 from sfumato.evaluation.result import Result
@@ -192,6 +191,8 @@ WRONG = [
     ([*ASKED, "a {}", "--prompts", "A {}"], "the templates 'a {}' and 'A {}' are the same"),
     (["blur", "--vlm", "empty"], "the protocol known asks no vision-language model: use --protocol zero-shot"),
     (["blur", "--protocol", "ospar", "--prompts", "a {}"], "the protocol ospar asks no vision-language model"),
+    (["blur", "--attack", "nope"], ": sfumato list attacks"),
+    (["blur", "--data", "good/index.csv"], "did you mean 'manifest:good/index.csv'? others: sfumato list datasets"),
     (["blur", "--attack", "vidoe"], "there is no attack 'vidoe': did you mean 'video'?"),
     (["blur", "--attack", "transferr"], "there is no attack 'transferr': did you mean 'transfer'?"),
     (["blur", "--data", f"{DATA}&attributes=", "--attack", "transfer-frame"], "has no attributes labels, so there is nothing to"),
@@ -209,9 +210,10 @@ WRONG = [
     (["blur", "--data", "manifest:good/index.csv?size=big"], "size = 'big' is not a positive whole number"),
     (["blur", "--data", "manifest:good/index.csv?colour=no"], "there is no option 'colour'"),
     (["blur", "--data", "manifest:gone.csv"], "has no usable video (first: gone.csv line 2: there is no file 'a.mp4')"),
-    (["blur", "--data", "manifest:outside.csv"], "lies outside the folder of the table"),
+    (["blur", "--data", "manifest:outside.csv"], "passwd' lies outside the folder of the table): paths are relative"),
+    (["blur", "--data", "manifest:outside.csv"], "put the CSV into a folder above the videos; links that lead outside are not"),
+    (["blur", "--data", "manifest:outside.csv", "--strict"], "lies outside the folder of the table: paths are"),
     (["blur", "--data", "manifest:gone.csv", "--strict"], "gone.csv line 2: there is no file 'a.mp4': mend the row"),
-    (["blur", "--data", "manifest:good/index.csv?frames=7"], "'0.mp4' has 6 frames, 7 are asked for"),
     (["blur", "--data", "manifest:good/index.csv?frames=7", "--strict"], "index.csv line 2: '0.mp4' has 6 frames"),
     (["blur", "--data", "folder:empty"], "no video in 'empty'"),
     (["blur", "--data", "folder:nowhere"], "there is no folder 'nowhere'"),
@@ -267,6 +269,24 @@ def test_damaged_rows_are_left_out_and_listed_or_stop_it(place: Path, sfumato: A
     )
     write_table(Path("good/bad.csv"), [*rows, broken])
     assert "bad.csv line 42: " in sfumato("judge", "blur", *data, "--strict").error
+
+
+def test_what_was_left_out_is_told_before_the_error_that_too_little_is_left(place: Path, sfumato: Any) -> None:
+    rows = read_table(Path("good/index.csv"))
+    for part, error in (
+        ("train", "has no train clips in its split by person"),
+        ("val", "has 3 val clips for 'action'"),
+    ):
+        gone = [row for row in rows if row["split"] == part][3 if part == "val" else 0 :]
+        named = [{**row, "path": f"gone{n}.mp4"} for n, row in enumerate(gone)]
+        write_table(Path("good/bad.csv"), [*(row for row in rows if row not in gone), *named])
+        run = sfumato("judge", "blur", "--data", "manifest:good/bad.csv?frames=4&size=32")
+        lines, first = run.err.splitlines(), len(rows) - len(gone) + 2
+        assert lines[0] == f"left out: bad.csv line {first}: there is no file 'gone0.mp4'"
+        assert lines[5] == f"… and {len(gone) - 5} more" and error in lines[6] and len(lines) == 7
+    run = sfumato("judge", "blur", "--data", "manifest:good/index.csv?frames=7")
+    assert run.err.splitlines()[0].startswith("left out: index.csv line 2: '0.mp4' has 6 frames, 7 are asked for")
+    assert "has no usable video (first: index.csv line 2" in run.err.splitlines()[-1]
 
 
 def test_a_problem_is_said_once_while_that_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
@@ -432,15 +452,6 @@ def test_zero_shot_names_a_model_and_its_prompts(
     assert result.lines[0].attacks[0].attributes[0].ap_gain == pytest.approx(
         result.lines[0].attacks[0].attributes[0].ap.value - result.lines[0].attacks[0].attributes[0].ap.chance
     )
-
-
-def test_places_are_checked_without_making_them(tmp_path: Path) -> None:
-    check_places(None, tmp_path / "new/deep/r.json", tmp_path / "r.html", None)
-    assert list(tmp_path.iterdir()) == []
-    (tmp_path / "old.json").write_text("{}")
-    check_places(tmp_path / "old.json")  # a result may be replaced
-    with pytest.raises(SfumatoError, match="takes no files"):
-        check_places(tmp_path / "old.json" / "r.html")
 
 
 def test_clips_of_another_length_are_refused_before_the_first_training(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -87,3 +88,26 @@ def test_too_few_videos_for_a_split_say_where_to_put_more(folder: Path) -> None:
     shutil.rmtree(folder / "val")
     with pytest.raises(SfumatoError, match="no val clips in its split by person: put some into 'val/ACTION/'"):
         opened(folder)
+
+
+def test_a_path_without_its_kind_is_answered_with_the_data_set_it_looks_like(
+    videos: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def meant(name: str) -> str:
+        with pytest.raises(SfumatoError, match=f"there is no data set '{re.escape(name)}': ") as error:
+            open_dataset(name)
+        return error.value.next_step
+
+    monkeypatch.chdir(tmp_path)
+    for place in ("clips", "flat", "packed", "nothing"):
+        (tmp_path / place).mkdir()
+    (tmp_path / "clips" / "index.csv").write_text("path,action\n")
+    (tmp_path / "packed" / "index.json").write_text("{}")
+    shutil.copy(next(videos.glob("*.mp4")), "flat")
+    for name, kind in (
+        ("clips/index.csv", "manifest:clips/index.csv"), ("clips?frames=8", "manifest:clips/index.csv?frames=8"),
+        ("flat?size=64", "footage:flat?size=64"), (str(folder), f"folder:{folder}"), ("packed", "shards:packed"),
+    ):  # fmt: skip
+        assert meant(name) == f"did you mean '{kind}'? others: sfumato list datasets"
+    for name in ("nothing", "nowhere", ""):
+        assert "all 29: sfumato list datasets" in meant(name)

@@ -8,11 +8,12 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from sfumato.methods import find_method
+from sfumato.methods import METHODS, find_method
 from sfumato.methods.spact.config import SPActConfig
 from sfumato.methods.spact.train import train
 from sfumato.objectives.contrastive import nt_xent
 from sfumato.training.optimisation import frozen
+from sfumato.training.options import load_options
 
 from ..training.toys import (
     each_term_falls,
@@ -96,6 +97,17 @@ def test_the_default_mosaic_is_trained_too(tmp_path: Path) -> None:
     game = make_game(tiny(SPActConfig, **narrow))
     game.anonymizer_step(0, objectives(game)[0])
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in game.anonymizer.output.parameters())
+
+
+@pytest.mark.parametrize("name", ["spact", "tedspad", "penalty", "vita"])
+def test_the_summary_tells_whether_the_default_has_an_adversary_and_what_the_paper_had(name: str) -> None:
+    summary, config = METHODS.find(name).summary, find_method(name).config()
+    here, _, published = summary.partition("; as published")
+    assert ("adversary" in here.replace("no adversary", "")) == (config.budget_update != "none")
+    if config.budget_update == "none":
+        assert f"recipes/{name}-paper.toml" in published and "adversary" in published
+        recipe = Path(__file__).parents[2] / "recipes" / f"{name}-paper.toml"
+        assert load_options(type(config), recipe=recipe).budget_update == "updated"
 
 
 def test_it_is_found_by_name() -> None:

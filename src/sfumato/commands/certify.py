@@ -47,4 +47,4 @@ def show_certificate(certificate: Certificate, json_file: Path | None, report: P
         write_certificate(certificate, report)
         say(f"report: {report}")
     if not json_file and not report:
-        say("kept nowhere: --report FILE.html writes two pages, --json FILE the same as data", console=err, style="dim")
+        say("not saved: add --report FILE.html or --json FILE", console=err, style="dim")

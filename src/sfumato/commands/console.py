@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -37,6 +37,17 @@ def warn(text: str) -> None:
     >>> warn("'cut.avi' is damaged (it ends after 4.0 of 8.0 s)")
     """
     say(f"warning: {text}", console=err, style="yellow")
+
+
+def say_left_out(problems: Sequence[str]) -> None:
+    """Rows of a user's own data that had to be left out: the first few, and how many more.
+
+    >>> say_left_out(["index.csv line 7: there is no file 'a.mp4'"])
+    """
+    for line in problems[:5]:
+        say(f"left out: {line}", console=err, style="yellow")
+    if len(problems) > 5:
+        say(f"… and {len(problems) - 5} more", console=err, style="yellow")
 
 
 def bars() -> Progress:

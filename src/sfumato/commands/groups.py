@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from sfumato.commands.options import DeviceOption, JsonOption, StrictOption
+from sfumato.commands.options import DeviceOption, JsonOption, StrictOption, named
+from sfumato.commands.places import check_places
 from sfumato.commands.prepare import prepare
 
 features = typer.Typer(help="Features of a frozen encoder, on disk.", no_args_is_help=True)
@@ -57,7 +58,9 @@ def index_build_command(
     encoder: Annotated[
         str, typer.Option(help="as for `features extract`; with xclip:…, actionclip:… --text works too")
     ],
-    adapter: Annotated[str, typer.Option("--with", help="the folder of an adapter, of `sfumato train splavu`")],
+    adapter: Annotated[
+        str, typer.Option("--with", help="the folder of an adapter, of `sfumato train splavu`", callback=named)
+    ],
     strict: Annotated[bool, typer.Option("--strict", help="stop at the first video that cannot be read whole")] = False,
     device: DeviceOption = "auto",
 ) -> None:
@@ -79,6 +82,7 @@ def index_search_command(
     device: DeviceOption = "auto",
 ) -> None:
     """The spans of the indexed videos that are most like a video, or a sentence: score, time, video."""
+    check_places(json_file)
     from sfumato.commands.index import search_index
 
     search_index(
@@ -96,6 +100,7 @@ def check_command(
     json_file: JsonOption = None,
 ) -> None:
     """Hold your copy of a data set against what was published; the exit code is 1 where they differ."""
+    check_places(json_file)
     from sfumato.commands.data import check_data
 
     if not check_data(name, json_file):
@@ -112,6 +117,7 @@ def stats_command(
     plot: Annotated[Path | None, typer.Option("--plot", help="also draw the prevalences into this SVG file")] = None,
 ) -> None:
     """How often each private attribute occurs, and what a blind guess reaches."""
+    check_places(json_file, plot)
     from sfumato.commands.data import show_stats
 
     show_stats(name, json_file, plot)

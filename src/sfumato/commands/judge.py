@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ import torch
 from sfumato.anonymizers import label, load
 from sfumato.anonymizers.base import Anonymizer
 from sfumato.anonymizers.shelf import shelved
-from sfumato.commands.console import err, monitored, say
+from sfumato.commands.console import monitored, say_left_out
 from sfumato.commands.judge_latent import is_latent, judge_latent
 from sfumato.datasets import VideoDataset, open_dataset, reads_files
 from sfumato.datasets.files import FileDataset
@@ -166,22 +165,6 @@ def _check_lengths(anonymizers: Sequence[Anonymizer], dataset: VideoDataset) -> 
             )
 
 
-def check_places(*files: Path | None) -> None:
-    """Stop before the first training where a result could not be written after the last.
-
-    >>> check_places(Path("result.json"), Path("report.html"))
-    """
-    asked = [file for file in files if file is not None]
-    for file in asked:
-        if file.is_dir():
-            raise SfumatoError(f"'{file}' is a folder", "name a file to write")
-        there = next(parent for parent in file.absolute().parents if parent.exists())
-        if not there.is_dir() or not os.access(there, os.W_OK):
-            raise SfumatoError(f"'{file}' cannot be written", f"'{there}' takes no files: choose another place")
-    if len({file.absolute() for file in asked}) < len(asked):
-        raise SfumatoError(f"two results would both become '{asked[0]}'", "give each a file of its own")
-
-
 def run_quick_suite(*, seeds: int, runs: Path, device: str) -> Judged:
     """Every training-free anonymizer, and what is shipped for that data, before the same judge."""
     trained = [name for name in shelved() if name == _TRAINED]
@@ -216,7 +199,4 @@ def report_problems(dataset: VideoDataset) -> None:
         place = dataset.name.partition(":")[2].partition("?")[0]
         problems = [line for line in dict.fromkeys(problems) if (place, line) not in told]
         told.update((place, line) for line in problems)
-    for line in problems[:5]:
-        say(f"left out: {line}", console=err, style="yellow")
-    if len(problems) > 5:
-        say(f"… and {len(problems) - 5} more", console=err, style="yellow")
+    say_left_out(problems)

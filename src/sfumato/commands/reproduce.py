@@ -16,9 +16,10 @@ from rich.table import Table
 from sfumato.anonymizers import load
 from sfumato.anonymizers.base import Anonymizer
 from sfumato.commands.console import err, monitored, out, say
-from sfumato.commands.judge import check_places, report_problems, telling_once
+from sfumato.commands.judge import report_problems, telling_once
 from sfumato.commands.judge_latent import is_latent, judge_latent
 from sfumato.commands.measured import Found, measure, measure_latent
+from sfumato.commands.places import check_places
 from sfumato.commands.plan import show_plan
 from sfumato.commands.published import (
     CHANCE,

@@ -4,6 +4,7 @@ own, such as `ucf101:PATH`. All yield the same Sample."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from sfumato.datasets.base import Clips, ClipShape, Labels, VideoDataset
 from sfumato.datasets.casia_b import CASIABDataset
@@ -30,6 +31,7 @@ from sfumato.datasets.vispr import VISPRDataset
 from sfumato.datasets.vp import VPHMDB51Dataset, VPUCF101Dataset
 from sfumato.errors import SfumatoError
 from sfumato.registry import Registry
+from sfumato.video import find_videos
 
 __all__ = [
     "DATASETS",
@@ -90,4 +92,25 @@ def open_dataset(name: str, *, strict: bool = False) -> VideoDataset:
         if not rest:
             raise SfumatoError(f"'{name}' names no path", f"write {kind}:PATH")
         return _FROM_FILES[kind](rest, strict=strict)
+    if name not in DATASETS and (meant := _meant(name)):
+        raise SfumatoError(f"there is no data set '{name}'", f"did you mean '{meant}'? others: sfumato list datasets")
     return DATASETS.make(name)
+
+
+def _meant(name: str) -> str:
+    """The data set that a path alone stands for, as far as what lies there tells; "" for none."""
+    text, mark, options = name.partition("?")
+    path, options = Path(text), mark + options
+    if text and path.is_file() and path.suffix.lower() == ".csv":
+        return f"manifest:{text}{options}"
+    if not text or not path.is_dir():
+        return ""
+    if (path / "index.json").is_file():
+        return f"shards:{text}{options}"
+    if tables := sorted(path.glob("*.csv")):
+        return f"manifest:{tables[0]}{options}"
+    try:
+        flat = any(video.parent == path for video in find_videos(path))
+    except SfumatoError:  # there is none
+        return ""
+    return f"{'footage' if flat else 'folder'}:{text}{options}"

@@ -139,6 +139,7 @@ class FileDataset(VideoDataset):
     from_videos = True
     mirror_safe = False  # nobody knows what left and right mean in somebody's own videos
     split_advice = "mark some rows '{part}' in the column split_{by}"
+    rows_advice = "mend the rows and run again"
     least: int | None = (
         None  # frames; shorter videos are left out, longer ones start again where a clip is longer still
     )
@@ -153,7 +154,8 @@ class FileDataset(VideoDataset):
         self.rows = self._usable(rows, strict)
         if not self.rows:
             first = f" (first: {problems[0]})" if problems else ""
-            raise SfumatoError(f"{name} has no usable video{first}", "mend the rows and run again")
+            others = problems if len(problems) > 1 else ()
+            raise SfumatoError(f"{name} has no usable video{first}", self.rows_advice, left_out=others)
         self.actions = tuple(sorted({r.action for r in self.rows} - {""}))
         self.persons = tuple(sorted({r.person for r in self.rows} - {""}, key=_natural))
         self._labelled = self._specs()
@@ -211,6 +213,7 @@ class FileDataset(VideoDataset):
                     raise SfumatoError(
                         f"{self.name} has no {part} clips in its split by {by}",
                         f"{self.split_advice.format(part=part, by=by)}, or give more videos",
+                        left_out=self.problems,
                     )
 
     def __len__(self) -> int:

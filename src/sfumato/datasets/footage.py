@@ -35,6 +35,8 @@ PIECES = 8  # of a recording, at most
 LEAST_PIECES = 4  # two to learn from, one to choose by, one to be asked about
 LONGEST = 120.0  # seconds; of a longer recording only the beginning is used, since all before a frame must be decoded
 FEWEST_APART = 5  # recordings in each part of a split by recordings, or there is none
+NOT_IN_IT = "does not lie in the footage"
+LEAD_INTO_IT = "paths are relative to the CSV and must lead into the footage; links that lead outside are not followed"
 _COLUMNS = {what: what for what in ("path", "action", "person")}
 
 
@@ -122,6 +124,7 @@ class Recordings(FileDataset):
     """
 
     from_videos = False  # of a recording's frames each piece has some
+    rows_advice = "mend or replace the recordings and run again"
 
     def __init__(
         self, root: Path, files: Sequence[Path], sampling: Sampling, groups: Mapping[Path, str] | None = None, *,
@@ -261,6 +264,8 @@ class LabelledFootage(FileDataset):
                 file, where, line.get("action", ""), line.get("person", ""), told,
                 {by: part for by, part in given.items() if part}, group=line.get("recording", ""),
             )  # fmt: skip
+        if problems and problems[0].endswith(NOT_IN_IT):
+            self.rows_advice = LEAD_INTO_IT
         self.listed = len(rows)
         kept = [rows[file] for file in sampled(list(rows), root.resolve(), most)]
         _fill_splits(kept)
@@ -284,7 +289,7 @@ def _wrong_with(name: str, file: Path, root: Path, again: bool) -> str:
     if not name:
         return "no value for 'path'"
     if not file.is_relative_to(root):
-        return f"'{name}' does not lie in the footage"
+        return f"'{name}' {NOT_IN_IT}"
     if not file.is_file():
         return f"there is no file '{name}'"
     return f"'{name}' is listed twice" if again else ""

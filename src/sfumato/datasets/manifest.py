@@ -34,6 +34,11 @@ _DESCRIBES_THE_FILE = {
     "caption",
 }
 _MOST_VALUES = 20
+OUTSIDE = "lies outside the folder of the table"
+PUT_IT_ABOVE = (
+    "paths are relative to the CSV and must lie in its folder or below: put the CSV into a folder above the videos; "
+    "links that lead outside are not followed"
+)
 _OPTIONS = ("path", "action", "person", "attributes", "frames", "size", "skip", "least")
 
 
@@ -95,6 +100,8 @@ class ManifestDataset(FileDataset):
             row = self._row(number, line, names, attributes, kept, header, problems, strict)
             if row:
                 rows.append(row)
+        if problems and problems[0].endswith(OUTSIDE):
+            self.rows_advice = PUT_IT_ABOVE
         super().__init__(f"manifest:{source}", rows, attributes, sampling_of(options), strict=strict, problems=problems)
 
     def _row(
@@ -113,7 +120,7 @@ class ManifestDataset(FileDataset):
         if missing:
             wrong = f"no value for '{missing[0]}'"
         elif not file.is_relative_to(root):
-            wrong = f"'{line[names['path']]}' lies outside the folder of the table"
+            wrong = f"'{line[names['path']]}' {OUTSIDE}"
         elif not there:
             wrong = f"there is no file '{line[names['path']]}'"
         splits = {by: _split_of(line, by, header, names) for by in _SPLIT_COLUMNS}
@@ -121,7 +128,10 @@ class ManifestDataset(FileDataset):
         if not wrong and unknown:
             wrong = f"split '{unknown[0]}' is none of train, val, test"
         if wrong and strict:
-            raise SfumatoError(f"{where}: {wrong}", "mend the row, or run without --strict to leave it out")
+            advice = (
+                PUT_IT_ABOVE if wrong.endswith(OUTSIDE) else "mend the row, or run without --strict to leave it out"
+            )
+            raise SfumatoError(f"{where}: {wrong}", advice)
         if wrong:
             problems.append(f"{where}: {wrong}")
             return None

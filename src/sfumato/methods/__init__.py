@@ -83,10 +83,18 @@ def _splavu() -> Method:
 
 
 METHODS: Registry[Method] = Registry("method")
-METHODS.add("spact", "adversary without privacy labels: frames of one video must not find each other", _spact)
+METHODS.add(
+    "spact",
+    "sparse black-and-white mosaic, no adversary; as published, by recipes/spact-paper.toml: adversary without privacy labels",
+    _spact,
+)
 METHODS.add("vita", "adversary that is told the privacy labels, restarted and in an ensemble", _vita)
-METHODS.add("tedspad", "SPAct with moments of one video kept apart in time", _tedspad)
-METHODS.add("penalty", "SPAct with a price on changing the picture beyond a limit", _penalty)
+METHODS.add(
+    "tedspad",
+    "as spact, with moments of one video kept apart in time; as published, with an adversary: recipes/tedspad-paper.toml",
+    _tedspad,
+)
+METHODS.add("penalty", "SPAct's published adversary, with a price on changing the picture beyond a limit", _penalty)
 METHODS.add(
     "stprivacy", "tubelets that no action needs are dropped, the others repainted against an adversary", _stprivacy
 )

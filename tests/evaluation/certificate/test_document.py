@@ -96,7 +96,7 @@ def test_what_is_no_certificate_is_refused(tmp_path: Path, content: str, complai
     (tmp_path / "c.json").write_text(content)
     with pytest.raises(SfumatoError, match=complaint):
         Certificate.load(tmp_path / "c.json")
-    with pytest.raises(SfumatoError, match="cannot read a certificate"):
+    with pytest.raises(SfumatoError, match="there is no certificate"):
         Certificate.load(tmp_path / "nowhere.json")
 
 

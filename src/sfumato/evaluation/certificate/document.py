@@ -115,8 +115,13 @@ class Certificate:
         """
         try:
             stored = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise SfumatoError(
+                f"there is no certificate '{path}'", "check the name; --footage FOLDER --json FILE makes one"
+            ) from None
         except (OSError, ValueError) as error:
-            raise SfumatoError(f"cannot read a certificate from '{path}'", str(error)) from None
+            reason = error.strerror if isinstance(error, OSError) else "it is not valid JSON"
+            raise SfumatoError(f"cannot read a certificate from '{path}' ({reason})", "certify again") from None
         if not isinstance(stored, dict) or stored.get("schema") != SCHEMA:
             raise SfumatoError(f"'{path}' is no certificate of schema {SCHEMA}", "certify again with this version")
         content = unsealed(stored, path, "certify again")

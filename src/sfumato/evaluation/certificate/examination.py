@@ -186,6 +186,7 @@ def _interrogations(
         raise SfumatoError(
             f"{there} recording{'s' * (there != 1)} of '{footage}' can be used, too few to attack",
             f"give at least {ENOUGH}",
+            left_out=[problem for one in asking for problem in one.footage.problems],
         )
     return asking, rare
 
