@@ -3,7 +3,9 @@
     python benchmarks/efforts.py --models tiny --device cuda --lanes 14 --out benchmarks/results/efforts_tiny.json
     python benchmarks/efforts.py --only spact-small --only blur --out efforts.json
 
-On two CPU cores a thorough judgement is reckoned to take hours, also with tiny networks.
+On two CPU cores a thorough judgement takes about an hour, also with tiny networks; with half as many epochs half of that:
+
+    python benchmarks/efforts.py --models tiny --epochs 3 --lanes 2 --out benchmarks/results/efforts_tiny_cpu.json
 
 Of each anonymizer it is told what the headline's attackers find at each effort. `in_order`: no effort finds less than a smaller
 one by more than both intervals together allow; null: one of them is inconclusive. Trainings are kept in --runs, so that the same
@@ -25,7 +27,7 @@ import torch
 from sfumato.anonymizers.shelf import shelved
 from sfumato.commands.judge import judge_anonymizers
 from sfumato.errors import SfumatoError
-from sfumato.evaluation.effort import EFFORTS
+from sfumato.evaluation.effort import EFFORTS, find_effort
 from sfumato.evaluation.provenance import commit, versions
 from sfumato.evaluation.result import Result
 from sfumato.training.device import hardware, pick_device
@@ -58,8 +60,9 @@ def in_order(found: list[dict[str, Any]]) -> bool | None:
 
 def judged(name: str, effort: str, args: argparse.Namespace) -> Result:
     """One anonymizer before the attackers of that effort; what is kept in the folder is not done again."""
+    epochs = args.epochs and round(args.epochs * find_effort(effort).epochs)
     return judge_anonymizers(
-        [name], args.data, effort=effort, models=args.models, runs=args.runs, device=args.device
+        [name], args.data, effort=effort, models=args.models, epochs=epochs, runs=args.runs, device=args.device
     ).result  # fmt: skip
 
 
@@ -90,6 +93,9 @@ def main() -> None:
     )
     parser.add_argument("--data", default="theatre:small")
     parser.add_argument("--models", default="auto", help="tiny or standard networks; auto: by the device")
+    parser.add_argument(
+        "--epochs", type=int, help="of a standard attacker; quick ones have half, thorough twice as many"
+    )
     parser.add_argument("--runs", type=Path, default=Path("runs/efforts"))
     parser.add_argument("--device", default="auto")
     parser.add_argument("--lanes", type=int, default=1, help="processes side by side")
