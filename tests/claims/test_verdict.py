@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from sfumato.claims.ledger import Claim, Comparison
-from sfumato.claims.verdict import Evidence, Found, Interval, Verdict, compare, decide, interval_of, raw_beside, student
+from sfumato.claims.verdict import Evidence, Found, Interval, Verdict, compare, decide, interval_of, raw_beside
 
 
 def found(measure: str = "residual", judged_on: str = "the same", **trials: Evidence) -> Found:
@@ -60,14 +60,6 @@ def test_of_many_comparisons_one_refutes_by_a_wider_interval() -> None:
     )  # what is shown is 95%
     sure = found(a=Evidence((0.7, 0.7, 0.7), 0.09), b=Evidence((0.1, 0.1, 0.1), 0.01))
     assert decide(several, sure).verdict == "refuted"
-
-
-@pytest.mark.parametrize(
-    ("level", "freedom", "t"),
-    [(0.95, 1, 12.706), (0.95, 2, 4.303), (0.95, 3, 3.182), (0.95, 10, 2.228), (0.99, 5, 4.032), (0.999, 4, 8.610)],
-)
-def test_student_as_the_tables_have_it(level: float, freedom: int, t: float) -> None:
-    assert student(level, freedom) == pytest.approx(t, abs=5e-4)
 
 
 def test_seeds_are_weighed_by_student() -> None:
@@ -122,6 +114,9 @@ def test_rising_allows_a_level_step_but_no_fall() -> None:
     assert decide(asked, level).verdict == "holds"
     falls = found(a=three(0.3), b=three(0.2), c=three(0.5))
     assert decide(asked, falls).verdict == "refuted"
+    # Surely lower, but by less than what is "almost constant": that may be, and is not shown to be.
+    lower = found(a=three(0.3, clips=0.01), b=three(0.26, clips=0.01), c=three(0.5))
+    assert [a.verdict for a in decide(asked, lower).answers] == ["holds", "undecided", "holds"]
     flat = found(a=three(0.3), b=three(0.3), c=three(0.3))
     assert decide(asked, flat).verdict == "undecided"
 

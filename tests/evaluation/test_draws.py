@@ -38,3 +38,12 @@ def test_a_difference_is_paired() -> None:
 
 def test_what_is_undefined_has_no_interval() -> None:
     assert np.isnan(Draws(float("nan"), {"videos": NARROW}).widest()).all()
+
+
+def test_few_units_have_wider_intervals_also_of_differences_and_of_the_largest() -> None:
+    few = Draws(0.5, {"videos": NARROW, "persons": WIDE}, {"videos": 400, "persons": 8})
+    both = few.intervals()
+    assert both["videos"].low == pytest.approx(0.405, abs=1e-3)
+    assert both["persons"].low == pytest.approx(0.0057, abs=1e-3)  # not .025: of eight, the percentiles of 98.86%
+    still = Draws(0.0, {"videos": 0 * NARROW, "persons": 0 * WIDE}, few.units)
+    assert (few - still).widest() == Draws.largest([few, still - still]).widest() == few.widest()

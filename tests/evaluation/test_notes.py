@@ -62,5 +62,7 @@ def test_intervals_over_persons_are_mentioned_where_there_are_some() -> None:
 
 
 def test_what_intervals_over_clips_leave_out() -> None:
-    assert seeds_note(1).startswith("each network was trained once: another seed may order them otherwise")
-    assert seeds_note(3).startswith("seeds are averaged: other 3 may order them otherwise")
+    assert seeds_note(1).startswith(
+        "each network was trained once: another seed may give other numbers and another order"
+    )
+    assert seeds_note(3).startswith("seeds are averaged: other 3 may give other numbers and another order")

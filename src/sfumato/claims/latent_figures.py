@@ -22,6 +22,7 @@ from sfumato.evaluation.metrics import (
     FLOORS,
     Interval,
     bootstrap_draws,
+    count_units,
     reaches_floor,
     residual_leakage,
 )
@@ -70,8 +71,10 @@ def columns(name: str, gauge: Gauge) -> Row:
         for by, groups in gauge.units.items()
     }
 
+    counts = {by: count_units(gauge.n, groups) for by, groups in gauge.units.items()}
+
     def widest(value: float, of: Callable[..., np.ndarray]) -> Interval:
-        return Draws(value, {by: of(*tables) for by, tables in drawn.items()}).widest()
+        return Draws(value, {by: of(*tables) for by, tables in drawn.items()}, counts).widest()
 
     found = {
         name: widest(score, lambda s, c, r: s),

@@ -16,6 +16,7 @@ from statistics import NormalDist
 from typing import Literal
 
 from sfumato.claims.ledger import ATTACKED, EXACT, RAW, Claim, Comparison
+from sfumato.evaluation.metrics import student
 
 Verdict = Literal["holds", "refuted", "undecided"]
 LEVEL = 0.95  # of the intervals that are shown
@@ -137,32 +138,6 @@ def _freedom(trials: Sequence[Evidence]) -> int:
     return max(1, int(total**2 / spread))
 
 
-def student(level: float, freedom: int) -> float:
-    """The t between whose negative and itself Student's distribution has that share.
-
-    >>> round(student(0.95, 2), 3)
-    4.303
-    """
-    low, high = 0.0, 1e6
-    for _ in range(100):  # halved until nothing is left to halve
-        middle = (low + high) / 2
-        low, high = (middle, high) if _within(middle, freedom) < level else (low, middle)
-    return high
-
-
-def _within(t: float, freedom: int) -> float:
-    """The share of Student's distribution between −t and t (Abramowitz and Stegun, 26.7.3 and 26.7.4)."""
-    angle = math.atan(t / math.sqrt(freedom))
-    odd = freedom % 2
-    term = math.cos(angle) if odd else 1.0
-    total = 0.0
-    for k in range(odd + 1, freedom, 2):
-        total += term
-        term *= k / (k + 1) * math.cos(angle) ** 2
-    share = math.sin(angle) * total
-    return 2 / math.pi * (angle + share) if odd else share
-
-
 def decide(claim: Claim, found: Found) -> Judgement:
     """The verdict: refuted if one comparison is, holding if all do, undecided else, and where f_B was none that counts.
 
@@ -242,6 +217,7 @@ def _verdict(shown: Interval, wide: Interval, low: float, high: float, *, level:
     """Whether an interval lies in a range, a wider one outside of it, or neither; a step that may be `level` need not rise."""
     if not shown.decides:
         return "undecided"
+    low -= SLACK if level else 0.0
     if wide.high < low or wide.low > high:
         return "refuted"
-    return "holds" if low - (SLACK if level else 0.0) <= shown.low and shown.high <= high else "undecided"
+    return "holds" if low <= shown.low and shown.high <= high else "undecided"

@@ -13,7 +13,7 @@ from itertools import combinations, pairwise
 
 from sfumato.evaluation.draws import Draws
 from sfumato.evaluation.metrics import REFERENCE, leakage_removed, nhv, pareto_front, utility_kept
-from sfumato.evaluation.result import Difference, Line, Result
+from sfumato.evaluation.result import Difference, Line
 
 # "action" and every target whose leakage was measured, with what they are on the resamples.
 Evidence = Mapping[str, Draws]
@@ -65,23 +65,6 @@ def _points(share: float, plus: str = "") -> str:
     """Percentage points with one decimal and a true minus sign."""
     rounded = round(100 * share, 1) + 0.0
     return f"{rounded:{plus}.1f}".replace("-", "−")
-
-
-def shortfalls(less: Result, more: Result) -> list[str]:
-    """Anonymizers that leak less under more effort, by more than both intervals allow; a judge that tries harder has none.
-
-    >>> shortfalls(Result.load(Path("quick.json")), Result.load(Path("thorough.json")))  # doctest: +SKIP
-    []
-    """
-    found = []
-    before = {line.anonymizer: line.headline for line in less.lines}
-    for line in more.lines:
-        there, now = before.get(line.anonymizer), line.headline
-        if there is None or "inconclusive" in (there.verdict, now.verdict) or now.high >= there.low:
-            continue
-        numbers = (f"{h.value:.2f} [{h.low:.2f}–{h.high:.2f}]" for h in (now, there))
-        found.append(f"{line.anonymizer}: {next(numbers)} by {more.effort} effort, {next(numbers)} by {less.effort}")
-    return found
 
 
 def front(lines: Sequence[Line]) -> list[str]:

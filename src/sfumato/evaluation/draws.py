@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,11 +23,12 @@ class Draws:
 
     value: float
     over: dict[str, np.ndarray]
+    units: Mapping[str, int] = field(default_factory=dict)  # how many were resampled; not told: as if many
 
     def __sub__(self, other: Draws) -> Draws:
         """The paired difference: both must be on the same resamples of the same items."""
         shared = {by: drawn - other.over[by] for by, drawn in self.over.items() if by in other.over}
-        return Draws(self.value - other.value, shared)
+        return Draws(self.value - other.value, shared, {**other.units, **self.units})
 
     @staticmethod
     def largest(several: Sequence[Draws]) -> Draws:
@@ -36,13 +37,14 @@ class Draws:
         Where persons cannot be resampled for one of them, its resamples of videos stand in.
 
         >>> Draws.largest([Draws(0.1, {"videos": np.array([0.0, 0.2])}), Draws(0.0, {"videos": np.array([0.3, 0.1])})])
-        Draws(value=0.1, over={'videos': array([0.3, 0.2])})
+        Draws(value=0.1, over={'videos': array([0.3, 0.2])}, units={})
         """
         over = {
             by: np.fmax.reduce([draws.over.get(by, draws.over[VIDEOS]) for draws in several])
             for by in dict.fromkeys(by for draws in several for by in draws.over)
         }
-        return Draws(max(draws.value for draws in several), over)
+        units = {by: count for draws in reversed(several) for by, count in draws.units.items()}
+        return Draws(max(draws.value for draws in several), over, units)
 
     def intervals(self) -> dict[str, Interval]:
         """Over videos and, where that is defined on most resamples, over persons.
@@ -50,10 +52,10 @@ class Draws:
         >>> Draws(0.5, {"videos": np.array([0.4, 0.6])}).intervals()["videos"].value
         0.5
         """
-        found = {VIDEOS: percentile_interval(self.value, self.over[VIDEOS])}
+        told = [VIDEOS]
         if PERSONS in self.over and 2 * np.isfinite(self.over[PERSONS]).sum() >= len(self.over[PERSONS]):
-            found[PERSONS] = percentile_interval(self.value, self.over[PERSONS])
-        return found
+            told.append(PERSONS)
+        return {by: percentile_interval(self.value, self.over[by], units=self.units.get(by)) for by in told}
 
     def widest(self) -> Interval:
         """The interval that is shown.

@@ -67,14 +67,15 @@ def effort_notes(lines: Sequence[Line], epochs: int) -> list[str]:
 
 
 def seeds_note(seeds: int) -> str:
-    """What the intervals of differences do not hold.
+    """What no interval holds, of one anonymizer or of a difference.
 
     >>> seeds_note(3)
-    'seeds are averaged: other 3 may order them otherwise, which these intervals leave out'
+    'seeds are averaged: other 3 may give other numbers and another order, which no interval here holds'
     """
-    if seeds == 1:
-        return "each network was trained once: another seed may order them otherwise, which these intervals leave out"
-    return f"seeds are averaged: other {seeds} may order them otherwise, which these intervals leave out"
+    how, other = (
+        ("each network was trained once", "another seed") if seeds == 1 else ("seeds are averaged", f"other {seeds}")
+    )
+    return f"{how}: {other} may give other numbers and another order, which no interval here holds"
 
 
 def persons_note(lines: Sequence[Line]) -> str:

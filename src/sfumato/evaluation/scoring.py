@@ -20,6 +20,7 @@ from sfumato.evaluation.metrics import (
     bootstrap_draws,
     chance_ap,
     coin_f1,
+    count_units,
     f1,
     gain_over_random,
     macro_f1,
@@ -82,6 +83,7 @@ class Ruler:
         if sitting.persons and _enough(sitting.persons[1]):
             known = sitting.persons[0] if _enough(sitting.persons[0]) else self.validation_groups
             self.units[PERSONS] = known, sitting.persons[1]
+        self.counts = {by: count_units(self.n, groups) for by, (_, groups) in self.units.items()}
 
     def _accuracy(self, answers: Sequence[Answers], part: str) -> Callable[[Items], np.ndarray]:
         right = [getattr(a, part).argmax(1) == getattr(a, f"{part}_labels")[:, 0] for a in answers]
@@ -125,7 +127,7 @@ class Ruler:
             by: bootstrap_draws(statistic, self.n, groups=groups, samples=SAMPLES)
             for by, (_, groups) in self.units.items()
         }
-        return Draws(statistic(self.all), over)
+        return Draws(statistic(self.all), over, self.counts)
 
     def tables(self, by: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Score, chance and raw of every question on the same resamples, (samples, questions) each."""
@@ -201,8 +203,10 @@ def attack_result(ruler: Ruler, attributes: Sequence[AttributeSpec]) -> AttackRe
     drawn = {by: ruler.tables(by) for by in ruler.units}
     means = {by: [np.array([mean(row) for row in table]) for table in tables] for by, tables in drawn.items()}
     told = [mean(values) for values in (ruler.score(ruler.all), ruler.chance(ruler.all), ruler.raw(ruler.all))]
-    score = Draws(told[0], {by: tables[0] for by, tables in means.items()})
-    residual = Draws(residual_leakage(*told), {by: residual_leakage(*tables) for by, tables in means.items()})
+    score = Draws(told[0], {by: tables[0] for by, tables in means.items()}, ruler.counts)
+    residual = Draws(
+        residual_leakage(*told), {by: residual_leakage(*tables) for by, tables in means.items()}, ruler.counts
+    )
     leakage = _leakage(residual if conclusive(ruler) else None)
     return AttackResult(
         s.exam.name, s.exam.target, s.exam.level, s.recognizer, ruler.metric, _score(score, ruler),
@@ -235,7 +239,8 @@ def _attribute_scores(
         mine = np.asarray(columns.owner) == i
         truth = columns.labels[:, mine]
         value, blind, reference = (float(values[i]) for values in told)
-        ap = Score(**Draws(value, {by: t[0][:, i] for by, t in drawn.items()}).stored(), chance=blind, raw=reference)
+        aps = Draws(value, {by: t[0][:, i] for by, t in drawn.items()}, ruler.counts)
+        ap = Score(**aps.stored(), chance=blind, raw=reference)
         residuals = {by: residual_leakage(*(table[:, i] for table in tables)) for by, tables in drawn.items()}
 
         def over_seeds(measure: Callable, answers: Sequence[Answers], mine=mine, truth=truth) -> float:  # type: ignore
@@ -243,7 +248,7 @@ def _attribute_scores(
 
         s, prevalence = ruler.sitting, truth.mean(0)
         strong = reaches_floor(ap.raw, ap.chance, FLOORS["attributes"])
-        leakage = Draws(residual_leakage(ap.value, ap.chance, ap.raw), residuals) if strong else None
+        leakage = Draws(residual_leakage(ap.value, ap.chance, ap.raw), residuals, ruler.counts) if strong else None
         reached = over_seeds(f1, s.answers)
         gain = gain_over_random(reached, ap.value, prevalence)
         occurs = prevalence[prevalence > 0]  # a value that nobody has is in no F1, so it is in none of its lines either
@@ -296,7 +301,7 @@ def choose(rulers: Sequence[Ruler]) -> Choice:
     def over_questions(columns: slice) -> Draws:
         kept = ~np.isnan(values[columns])
         means = {by: d[:, columns][:, kept].sum(axis=1) / max(int(kept.sum()), 1) for by, d in drawn.items()}
-        return Draws(mean(values[columns]), means)
+        return Draws(mean(values[columns]), means, first.counts)
 
     count = len(field.on_raw)
     score, leakage = over_questions(slice(count)), over_questions(slice(count, None)) if field.reached else None

@@ -358,7 +358,13 @@ def write_html(found: Sequence[Board], path: Path) -> None:
 
 
 def _plot(board: Board) -> str:
-    """The trade-off of those entries that have an NHV; "" where there is none to draw."""
-    points = [Point(e.name, e.kept, e.removed) for e in board.entries if math.isfinite(e.nhv)]
-    front = pareto_front([(p.kept[0], p.removed[0]) for p in points]) if points else ()
+    """The trade-off of those entries whose action can be told; the front is of those alone that have met every attacker.
+
+    "" where there is nothing to draw.
+    """
+    shown = [e for e in board.entries if math.isfinite(e.kept[0]) and math.isfinite(e.removed[0])]
+    shown.sort(key=lambda entry: entry.bounded)  # so that the front's numbers are those of all points
+    points = [Point(e.name, e.kept, e.removed, e.bounded) for e in shown]
+    known = [(p.kept[0], p.removed[0]) for p in points if not p.bounded]
+    front = pareto_front(known) if known else ()
     return zoomable_svg(points, [int(index) for index in front]) if points else ""

@@ -33,6 +33,7 @@ class Point:
     label: str
     kept: tuple[float, float, float]
     removed: tuple[float, float, float]
+    bounded: bool = False  # more may leak than was found: `removed` is the most that it can be
 
 
 def tradeoff_svg(points: Sequence[Point]) -> str:

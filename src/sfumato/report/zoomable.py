@@ -18,6 +18,8 @@ Box = tuple[float, float, float, float]
 def zoomable_svg(points: Sequence[Point], front: Sequence[int]) -> str:
     """Utility kept (to the right) against leakage removed (up); `front`: the points no other beats, by growing utility.
 
+    Points whose leakage is `bounded` are hollow.
+
     >>> zoomable_svg([Point("blur", (0.8, 0.75, 0.85), (0.5, 0.45, 0.55))], [0])
     '<svg …>'
     """
@@ -54,7 +56,9 @@ def _grid() -> list[str]:
 
 def _staircase(front: Sequence[Point]) -> str:
     """The edge of what the front dominates, from the left axis to the bottom."""
-    steps = [f"M{_x(0)} {_y(front[0].removed[0])}" if front else "M0 0"]
+    if not front:
+        return ""
+    steps = [f"M{_x(0)} {_y(front[0].removed[0])}"]
     for point, after in zip(front, [*(p.removed[0] for p in front[1:]), 0.0], strict=True):
         steps.append(f"H{_x(point.kept[0])}V{_y(after)}")
     return f'<path class="front" d="{"".join(steps)}H{_x(0)}"></path>'
@@ -64,10 +68,11 @@ def _point(point: Point, best: bool, boxes: list[Box]) -> str:
     (x, *x_ends), (y, *y_ends) = map(_x, point.kept), map(_y, point.removed)
     spot = _free_spot(x, y, LETTER * len(point.label), boxes)
     side, dx, dy = spot or ("start", 7.0, 4.0)
-    kinds = " ".join(["point", *(["best"] if best else []), *([] if spot else ["crowded"])])
+    kinds = " ".join(["point", *["best"] * best, *["bounded"] * point.bounded, *["crowded"] * (not spot)])
+    removed = "leakage removed at most" if point.bounded else "leakage removed"
     numbers = ", ".join(
         f"{what} {100 * value:.1f}% [{100 * low:.1f}–{100 * high:.1f}]"
-        for what, (value, low, high) in (("utility kept", point.kept), ("leakage removed", point.removed))
+        for what, (value, low, high) in (("utility kept", point.kept), (removed, point.removed))
     )
     return (
         f'<g class="{kinds}"><path class="whisker" d="M{x_ends[0]} {y}H{x_ends[1]}M{x} {y_ends[0]}V{y_ends[1]}"></path>'

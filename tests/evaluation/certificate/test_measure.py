@@ -138,6 +138,14 @@ def test_every_attribute_has_its_own_attacker_and_verdict() -> None:
     assert found[0].attacker == "frame" and found[0].score.chance == pytest.approx(0.5)
 
 
+def test_an_attribute_that_is_always_read_of_few_is_not_surely_always_read() -> None:
+    """Every resample of a perfect ranking is a perfect ranking."""
+    (found, *_) = measured([looks((1.0, 1.0), (1.0, 1.0), count=20)], ["face", "hair"], ["face", "hair"], 40)
+    assert found.metric == "cMAP" and (found.score.value, found.score.high) == (1, 1)
+    assert found.score.low == pytest.approx(wilson_low(1.0, 20))
+    assert found.leakage.low == pytest.approx((found.score.low - found.score.chance) / (1 - found.score.chance))
+
+
 def test_few_videos_cannot_tell_an_attribute_from_luck() -> None:
     (found,) = measured([looks([0], [1], count=20)], ["hat"], ["hat"], 80)
     assert found.exposure == "too little footage" and found.detectable > 0.25 and found.needed > 80

@@ -203,12 +203,12 @@ def test_the_draws_are_those_of_the_interval_and_are_paired() -> None:
     one, other = (bootstrap_draws(lambda items, k=k: float(items.mean()) + k, 40, **options) for k in (0, 7))
     assert other - one == pytest.approx(7)
     found = bootstrap(lambda items: float(items.mean()), 40, **options)
-    assert percentile_interval(found.value, one) == found
+    assert percentile_interval(found.value, one, units=10) == found
     scores = np.random.default_rng(0).random((2, 40))
     table = lambda items: scores[:, items].mean(1, keepdims=True)  # noqa: E731
     drawn = max_draws(table, table, 40, 40, samples=50)
     assert drawn.shape == (50, 1)
     assert (
-        percentile_interval(float(table(np.arange(40)).max()), drawn[:, 0])
+        percentile_interval(float(table(np.arange(40)).max()), drawn[:, 0], units=40)
         == bootstrap_max(table, table, 40, 40, samples=50).mean
     )

@@ -67,19 +67,20 @@ def measured(
             )
             for by, (validation_groups, test_groups) in first.units.items()
         }  # fmt: skip
-        return chosen, [Draws(float(v), {by: d[:, i] for by, d in drawn.items()}) for i, v in enumerate(values)]
+        each = [{by: d[:, i] for by, d in drawn.items()} for i in range(len(values))]
+        return chosen, [Draws(float(v), d, first.counts) for v, d in zip(values, each, strict=True)]
 
     (chosen, scores), (_, leaks) = over(lambda by, items: table("score", items)), over(residuals)
     lucky = luck(first, chance)
     findings = []
     for i, (name, title) in enumerate(zip(names, titles, strict=True)):
-        value, low, high = _widened(scores[i].widest(), first)
+        shown = scores[i].widest()
+        value, low, high = _widened(shown, first)
         both = scores[i].stored()["intervals"]
         score = Score(value, low, high, chance=float(chance[i]), raw=float(raw[i]), intervals=both)
         leak = Leakage(**leaks[i].stored(), verdict="measured" if strong[i] else "inconclusive")
-        if (
-            strong[i] and first.metric != "cMAP"
-        ):  # what few recordings leave open of the score they leave open of this too
+        # What few recordings leave open of the score they leave open of this too.
+        if strong[i] and (first.metric != "cMAP" or (low, high) != shown[1:]):
             ends = [float(residual_leakage(end, score.chance, score.raw)) for end in (low, high)]
             leak = replace(leak, low=min(leak.low, ends[0]), high=max(leak.high, ends[1]))
         attacker = rulers[chosen[i]].sitting.exam.name
@@ -158,8 +159,11 @@ def wilson_low(share: float, n: int) -> float:
 
 
 def _widened(found: Interval, ruler: Ruler) -> Interval:
-    """An accuracy's interval, at least as wide as Wilson's: where all are right every resample is, and few prove little."""
-    if ruler.metric == "cMAP":
+    """An accuracy's interval, at least as wide as Wilson's: where all are right every resample is, and few prove little.
+
+    So it is with average precision, where every ranking drawn is as good as the next.
+    """
+    if ruler.metric == "cMAP" and found.low < found.high:
         return found
     n = units(ruler)
     low, high = wilson_low(found.value, n), 1 - wilson_low(1 - found.value, n)

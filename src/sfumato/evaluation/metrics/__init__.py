@@ -28,6 +28,7 @@ from sfumato.evaluation.metrics.bootstrap import (
     bootstrap,
     bootstrap_draws,
     bootstrap_max,
+    count_units,
     max_draws,
     paired_difference,
     percentile_interval,
@@ -43,6 +44,7 @@ from sfumato.evaluation.metrics.hypervolume import REFERENCE, leakage_removed, n
 from sfumato.evaluation.metrics.leakage import FLOORS, above_chance, reaches_floor, residual_leakage
 from sfumato.evaluation.metrics.pictures import psnr
 from sfumato.evaluation.metrics.retrieval import best_match, chance_retrieval_ap, retrieval_ap
+from sfumato.evaluation.metrics.student import student
 
 __all__ = [
     "CHANCE_AUC",
@@ -72,6 +74,7 @@ __all__ = [
     "cmap",
     "coin_f1",
     "combined_score",
+    "count_units",
     "detection_ap",
     "detection_map",
     "f1",
@@ -95,6 +98,7 @@ __all__ = [
     "residual_leakage",
     "retrieval_ap",
     "strongest",
+    "student",
     "top1",
     "utility_kept",
 ]

@@ -5,6 +5,8 @@ A *score* here is a function of item indices, so that one rule serves every metr
 function. Scores of several seeds are averaged inside each resample: the interval is that of the mean over seeds on new
 items, not of a new seed. To bootstrap a residual leakage, recompute score, chance and raw on the same indices.
 
+Percentiles are taken further out the fewer units were resampled (`expanded`), as for few they would be too near.
+
 Average precision is biased upwards on few items, so its intervals are too, and hold the true value less often than they
 say: use several hundred test items.
 """
@@ -18,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sfumato.evaluation.metrics.attributes import Array, RankedScores, by_attribute, chance_ap, mean_defined
+from sfumato.evaluation.metrics.student import expanded
 
 Items = NDArray[np.intp]
 Statistic = Callable[[Items], float]
@@ -64,7 +67,7 @@ def bootstrap(
     0.5
     """
     drawn = bootstrap_draws(statistic, n, groups=groups, samples=samples, seed=seed)
-    return percentile_interval(float(statistic(np.arange(n))), drawn, level)
+    return percentile_interval(float(statistic(np.arange(n))), drawn, level, units=count_units(n, groups))
 
 
 def bootstrap_draws(
@@ -179,9 +182,10 @@ def bootstrap_max(
         validation, test, n_validation, n_test, validation_groups=validation_groups, test_groups=test_groups,
         samples=samples, seed=seed,
     )  # fmt: skip
-    per_attribute = tuple(percentile_interval(float(values[a]), draws[:, a], level) for a in range(len(values)))
+    units = count_units(n_test, test_groups)
+    per_attribute = tuple(percentile_interval(float(v), draws[:, a], level, units) for a, v in enumerate(values))
     value, counted = mean_defined(values)
-    mean = percentile_interval(value, draws[:, ~np.isnan(values)].sum(axis=1) / max(counted, 1), level)
+    mean = percentile_interval(value, draws[:, ~np.isnan(values)].sum(axis=1) / max(counted, 1), level, units)
     return Headline(chosen, per_attribute, mean, counted)
 
 
@@ -222,6 +226,15 @@ def resampler(n: int, groups: ArrayLike | None) -> Callable[[np.random.Generator
     return lambda rng: np.concatenate([members[g] for g in rng.integers(len(members), size=len(members))])
 
 
+def count_units(n: int, groups: ArrayLike | None) -> int:
+    """How many items, or groups of them, a resample draws.
+
+    >>> count_units(9, None)
+    9
+    """
+    return n if groups is None else len(np.unique(np.asarray(groups)))
+
+
 def _over_seeds(scores: ArrayLike) -> Array:
     table = np.asarray(scores, dtype=np.float64)
     if table.ndim not in (2, 3):
@@ -229,8 +242,10 @@ def _over_seeds(scores: ArrayLike) -> Array:
     return table.mean(axis=1) if table.ndim == 3 else table
 
 
-def percentile_interval(value: float, draws: Array, level: float = 0.95) -> Interval:
+def percentile_interval(value: float, draws: Array, level: float = 0.95, units: int | None = None) -> Interval:
     """The value with the percentiles of its draws (samples,); NaN, and too many NaN, as in `bootstrap`.
+
+    units: how many items or groups were resampled, for percentiles that hold as they say with few; None: as if many.
 
     >>> percentile_interval(0.5, np.array([0.0, 0.5, 1.0]), level=0.5)
     Interval(value=0.5, low=0.25, high=0.75)
@@ -242,5 +257,6 @@ def percentile_interval(value: float, draws: Array, level: float = 0.95) -> Inte
         raise ValueError(
             f"undefined in {len(draws) - len(kept)} of {len(draws)} resamples: too few positives for an interval"
         )
+    level = expanded(level, units) if units else level
     low, high = np.quantile(kept, [(1 - level) / 2, (1 + level) / 2])
     return Interval(value, float(low), float(high))

@@ -376,10 +376,8 @@ class KnownProtocol:
             lines.append(found)
         pairs = differences(evidence)
         result = self._result(lines, told_where=any(a.needs_people for a in anonymizers))
-        told = difference_notes(pairs, lines[1:])
-        if told:
-            told.append(seeds_note(self.config.seeds))
-        result.notes += [*told, *tradeoff_notes(lines[1:])]
+        order = difference_notes(pairs, lines[1:])
+        result.notes += [*order, seeds_note(self.config.seeds), *tradeoff_notes(lines[1:])]
         result.differences, result.pareto = pairs, front(lines[1:])
         return result
 
