@@ -150,7 +150,7 @@ def test_clips_of_another_length_are_refused_with_both_shapes(minute: TheatreDat
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"vlm": ""}, "zero-shot needs a vision-language model: name one by --vlm"),
+        ({"vlm": ""}, "zero-shot needs a vision-language model: name one by --vlm: vlm (ships,"),
         ({"vlm": "no/such/folder"}, "there is no folder 'no/such/folder'"),
         ({"prompts": ("a person",)}, "the template 'a person' has no place for the label"),
         ({"prompts": ("a {}", "b {}", "A  {}")}, "the templates 'a {}' and 'A  {}' are the same"),
@@ -173,6 +173,16 @@ def test_actions_that_the_model_reads_alike_are_refused(
         judging(minute, tmp_path / "kept", write_vlm(tmp_path / "vlm"), prompts=("a person {}",))
     assert "cannot tell 'a person kick' from 'a person pull'" in str(error.value)
     assert "does not know the words kick, pull: describe the actions" in str(error.value)
+    assert not (tmp_path / "kept").exists()
+
+
+def test_clips_without_actions_are_refused(
+    minute: TheatreDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(minute, "actions", ())  # as those of a folder of recordings
+    monkeypatch.setattr(minute, "phrases", lambda: ())
+    with pytest.raises(SfumatoError, match="theatre:small has fewer than two actions: give two actions or more"):
+        judging(minute, tmp_path / "kept", write_vlm(tmp_path / "vlm"))
     assert not (tmp_path / "kept").exists()
 
 

@@ -93,6 +93,18 @@ def split_notes(dataset: VideoDataset, exams: Sequence[Exam]) -> list[str]:
     return notes
 
 
+def require_actions(dataset: VideoDataset) -> None:
+    """Refuse clips that all show the same, or nothing that has a name: no action can be told from another.
+
+    >>> require_actions(open_dataset("theatre:small"))
+    """
+    if len(dataset.actions) < 2:
+        raise SfumatoError(
+            f"{dataset.name} has fewer than two actions",
+            "give two actions or more; without any labels, `sfumato certify` attacks",
+        )
+
+
 def check_enough(exam: Exam, dataset: VideoDataset) -> None:
     """Stop before the first training where a score or its interval could not be computed after the last.
 

@@ -10,12 +10,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from sfumato.anonymizers.shelf import shelved
 from sfumato.anonymizers.streaming import resized
 from sfumato.errors import SfumatoError
 from sfumato.recognizers import RECOGNIZERS, level_of, load_weights, make_recognizer
 from sfumato.recognizers.base import IMAGENET, Clip, Pixels, VideoRecognizer
-from sfumato.recognizers.published import load_model, local_folder, read_object, read_pixels
+from sfumato.recognizers.published import load_model, named_folder, read_object, read_pixels
 from sfumato.recognizers.vlm import VideoLanguageModel, load_vlm
 from sfumato.recognizers.weights import checksum
 from sfumato.writing import read_checked, write_model
@@ -103,15 +102,7 @@ def find_encoder(source: str) -> Path:
     >>> find_encoder("encoder")  # doctest: +SKIP
     PosixPath('weights/encoder')
     """
-    shelf = {} if Path(source).is_dir() else shelved(kind="encoder")
-    if source in shelf:
-        return shelf[source]
-    try:
-        return local_folder(source)
-    except SfumatoError as error:
-        raise SfumatoError(
-            error.what, f"{error.next_step}; here by name: {', '.join(shelf)}" if shelf else error.next_step
-        ) from None
+    return named_folder(source, "encoder")
 
 
 class RecognizerEncoder(Encoder):

@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from sfumato.anonymizers.shelf import shelved
 from sfumato.errors import SfumatoError
 from sfumato.hub import HUB_ID, download
 from sfumato.recognizers.base import Pixels
@@ -31,6 +32,23 @@ def local_folder(source: str | Path) -> Path:
     folder = download(str(source), ["*.json", "*.txt", "*.safetensors"])
     # Older checkpoints were never saved as safetensors.
     return folder if any(folder.glob("model*.safetensors")) else download(str(source), ["*.bin"])
+
+
+def named_folder(source: str | Path, kind: str) -> Path:
+    """The folder of that name, be it one that comes with the project (`kind`: such as an `encoder`) or any other.
+
+    >>> named_folder("encoder", "encoder")  # doctest: +SKIP
+    PosixPath('weights/encoder')
+    """
+    shelf = {} if Path(source).is_dir() else shelved(kind=kind)
+    if str(source) in shelf:
+        return shelf[str(source)]
+    try:
+        return local_folder(source)
+    except SfumatoError as error:
+        raise SfumatoError(
+            error.what, f"{error.next_step}; here by name: {', '.join(shelf)}" if shelf else error.next_step
+        ) from None
 
 
 def read_object(path: Path) -> dict[str, Any]:

@@ -179,6 +179,8 @@ def test_names_nobody_knows(tmp_path: Path) -> None:
         load_vlm("x-clip:somewhere")
     with pytest.raises(SfumatoError, match="there is no folder"):
         load_vlm(tmp_path / "nowhere")
+    with pytest.raises(SfumatoError, match=r"there is no folder 'vml': .*; here by name: vlm, vlm-other"):
+        load_vlm("vml")
     with pytest.raises(SfumatoError, match="is a published checkpoint: name it as xclip:"):
         load_vlm(write_xclip(tmp_path / "x"))
     with pytest.raises(SfumatoError, match="is a published checkpoint: name it as actionclip:"):

@@ -26,7 +26,7 @@ from sfumato.datasets.base import Part, VideoDataset
 from sfumato.errors import SfumatoError, counted
 from sfumato.evaluation.admission import check_enough as _check_enough
 from sfumato.evaluation.admission import missing as _missing
-from sfumato.evaluation.admission import split_notes, without_rare
+from sfumato.evaluation.admission import require_actions, split_notes, without_rare
 from sfumato.evaluation.attacks import attacks_named
 from sfumato.evaluation.attacks.architectures import STAND_IN
 from sfumato.evaluation.attacks.ensemble import ENSEMBLE, average, ensemble_result
@@ -151,11 +151,7 @@ def possible_exams(
             f"{notes[0]}, so there is nothing to attack",
             "name another attack, or list the videos in a CSV with a column 'person' or attributes: manifest:index.csv",
         )
-    if len(dataset.actions) < 2:
-        raise SfumatoError(
-            f"{dataset.name} has fewer than two actions",
-            "give two actions or more; without any labels, `sfumato certify` attacks",
-        )
+    require_actions(dataset)
     for exam in (UTILITY, *exams):
         _check_enough(exam, dataset)
     notes += filter(None, dict.fromkeys(exam.approach.note(dataset, config.views) for exam in exams))

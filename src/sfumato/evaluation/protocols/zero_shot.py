@@ -21,6 +21,7 @@ from sfumato.anonymizers.base import Anonymizer
 from sfumato.anonymizers.streaming import resized
 from sfumato.datasets.base import Part, VideoDataset
 from sfumato.errors import SfumatoError, counted
+from sfumato.evaluation.admission import require_actions
 from sfumato.evaluation.exam import Answers, Exam, asked, truth
 from sfumato.evaluation.protocols.known import UTILITY, JudgeConfig, KnownProtocol
 from sfumato.recognizers.vlm import VideoLanguageModel, fill_templates, load_vlm, require_distinct, told_unknown
@@ -43,12 +44,14 @@ class ZeroShotProtocol(KnownProtocol):
         if not config.vlm:
             raise SfumatoError(
                 "zero-shot needs a vision-language model",
-                "name one by --vlm: xclip:FOLDER_OR_ID, actionclip:FOLDER_OR_ID, or the folder of a small one",
+                "name one by --vlm: vlm (ships, for theatre:small-unseen), xclip:FOLDER_OR_ID, actionclip:FOLDER_OR_ID, or "
+                "the folder of a small one",
             )
         if dataset.several_actions:
             raise SfumatoError(
                 f"a clip of {dataset.name} may show several actions, and zero-shot names one", "use the protocol known"
             )
+        require_actions(dataset)  # before any of them is embedded
         self.templates = config.prompts or TEMPLATES
         prompts = fill_templates(self.templates, dataset.phrases())
         self.vlm = load_vlm(config.vlm)

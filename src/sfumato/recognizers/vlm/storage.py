@@ -7,9 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from sfumato.anonymizers.shelf import shelved
 from sfumato.errors import SfumatoError
-from sfumato.recognizers.published import local_folder, read_object
+from sfumato.recognizers.published import named_folder, read_object
 from sfumato.recognizers.vlm.actionclip import ActionCLIP
 from sfumato.recognizers.vlm.base import VideoLanguageModel
 from sfumato.recognizers.vlm.small import SmallVLM, SmallVLMConfig
@@ -52,8 +51,7 @@ def find_vlm(source: str | Path) -> Path:
     >>> find_vlm("vlm")  # doctest: +SKIP
     PosixPath('weights/vlm')
     """
-    shelf = {} if Path(source).is_dir() else shelved(kind="vlm")
-    return shelf[str(source)] if str(source) in shelf else local_folder(source)
+    return named_folder(source, "vlm")
 
 
 def save_vlm(model: VideoLanguageModel, folder: str | Path) -> Path:
