@@ -14,8 +14,9 @@ from sfumato.anonymizers import load
 from sfumato.anonymizers.masked_transformer import MaskedTransformer
 from sfumato.errors import SfumatoError
 from sfumato.methods import find_method
+from sfumato.methods.laf import teacher
 from sfumato.methods.laf.config import LaFConfig, Part
-from sfumato.methods.laf.teacher import require_fit
+from sfumato.methods.laf.teacher import load_teacher, require_fit
 from sfumato.methods.laf.train import LabelFree, train
 from sfumato.objectives.ssim import ssim
 from sfumato.recognizers.base import IMAGENET
@@ -184,6 +185,13 @@ def test_the_checksum_sees_every_bit() -> None:
     with torch.no_grad():
         model.log_scale.add_(1e-6)
     assert checksum(model) not in (before, changed)
+
+
+def test_large_models_alone_compute_layers_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = str(save_vlm(make_vlm(), tmp_path / "vlm"))
+    assert not load_teacher(folder).checkpointing
+    monkeypatch.setattr(teacher, "LARGE", sum(weights.numel() for weights in make_vlm().parameters()))
+    assert load_teacher(folder).checkpointing
 
 
 class Unfitting(VideoLanguageModel):

@@ -119,6 +119,8 @@ def test_every_motion_is_shown_sooner_or_later_and_no_clip_or_person_twice(
     again, motion = Rehearsal(data, 4, seed=0, device=CPU).draw(2)
     assert again.equal(steps[2][0]) and motion.equal(steps[2][1])
     assert not Rehearsal(data, 4, seed=1, device=CPU).draw(2)[0].equal(again)
+    # The first clip's person has the number of a person in the data sets, but is of another world.
+    assert numbers[0][1, 0] == 0 and rehearsal.world != data.seed
 
 
 def test_clips_drawn_ahead_are_those_of_their_step() -> None:

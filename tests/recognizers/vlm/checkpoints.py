@@ -30,7 +30,7 @@ TEXT: dict[str, Any] = {
     "bos_token_id": END - 1, "eos_token_id": END, "pad_token_id": END,
 }  # fmt: skip
 VISION: dict[str, Any] = {
-    "hidden_size": WIDTH, "intermediate_size": 48, "num_hidden_layers": 3, "num_attention_heads": 2, "image_size": SIDE,
+    "hidden_size": WIDTH, "intermediate_size": 48, "num_hidden_layers": 3, "num_attention_heads": 3, "image_size": SIDE,
     "patch_size": PATCH, "attention_dropout": 0.5,
 }  # fmt: skip
 MIT = {"mit_hidden_size": SPACE, "mit_intermediate_size": 32, "mit_num_hidden_layers": 1, "mit_num_attention_heads": 2}
