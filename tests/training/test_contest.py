@@ -428,11 +428,13 @@ def test_without_an_audit_nothing_is_claimed_and_without_opponents_no_more_than_
 @pytest.mark.usefixtures("quick_processes")
 def test_two_processes_do_what_one_does_with_the_double_batch(tmp_path: Path, toys: ModuleType) -> None:
     short: dict[str, Any] = {**SHORT, "steps": 3, "audit_steps": 1}
-    # f_A and f_T have batch norm, f_B group norm; of VITA's two f_B, all processes must face the same one
+    # f_A and f_T have batch norm, f_B group norm; of VITA's two f_B, all processes must face the same one; MoCo's queue is
+    # filled by all of them
     together = {"utility_update": "together", "augmentation": "gentle"}
     trainings = {
         "spact": {**short, **together},
         "vita": {**short, "budget_models": PAIR, "restart_steps": 2, "history": 1},
+        "penalty": {**short, "budget": "moco", "opponent_steps": 2, "penalty_limit": 0.01},
     }
 
     def orders(count: str, batch: int) -> list[tuple[str, dict[str, Any], Path]]:
