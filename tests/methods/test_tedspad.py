@@ -13,7 +13,16 @@ from sfumato.methods.tedspad.config import TeDSPADConfig
 from sfumato.methods.tedspad.train import distinctiveness, objectives, train
 from sfumato.training.optimisation import frozen
 
-from ..training.toys import each_term_falls, let_utility_read, make_game, make_stage, snapshot, terms_add_up, tiny
+from ..training.toys import (
+    each_term_falls,
+    gradient,
+    let_utility_read,
+    make_game,
+    make_stage,
+    snapshot,
+    terms_add_up,
+    tiny,
+)
 
 # What is shown costs less the worse f_T reads, and nothing from half the loss of guessing on: L_T is log(1 + 2/e²) here.
 PRICE = 1 - math.log(1 + 2 / math.e**2) / (0.5 * math.log(3))
@@ -31,6 +40,24 @@ def test_the_triplet_holds_two_halves_of_a_clip_apart() -> None:
         near, far = (torch.linalg.vector_norm(early - other, dim=1) for other in (same, late))
         expected = 0.25 * (near - far + 2.0).relu().mean()
         assert float(distinctiveness(game, config, batch, output)) == pytest.approx(float(expected), rel=1e-4)
+
+
+def test_all_three_clips_of_the_triplet_teach_f_a() -> None:
+    config = tiny(TeDSPADConfig, triplet_weight=0.25)
+    game = make_game(config)
+    batch, network = (
+        game.deal.action_batch("minimax", 0),
+        game.anonymizer.eval(),
+    )  # so that each clip is drawn by itself
+    with frozen([game.utility]):
+        distinctiveness(game, config, batch, network(batch.video)).backward()
+        found = gradient(network)
+        network.zero_grad()
+        seen = (batch.video[:, :2], batch.again(2), batch.video[:, 2:])
+        early, same, late = (game.utility.features(network(clip)) for clip in seen)
+        (0.25 * F.triplet_margin_loss(early, same, late)).backward()
+    assert found.abs().sum() > 0
+    torch.testing.assert_close(found, gradient(network), rtol=1e-3, atol=1e-5 * float(found.abs().max()))
 
 
 def test_again_is_the_same_moment_augmented_otherwise_and_mirrored_only_where_that_is_harmless() -> None:

@@ -117,7 +117,7 @@ def test_queues_of_different_lengths_are_not_compared() -> None:
 def test_labels_need_somebody_to_read_them() -> None:
     error = refusal("budget=labels", "budget_update=none")
     assert error.what == "budget_update = none leaves nothing for labels to do"
-    assert error.next_step == "leave one of them out"
+    assert error.next_step == "set budget_update to updated"
     for settings in (["budget=labels"], ["budget_update=none"]):
         load_options(AdversarialConfig, settings=settings)
 

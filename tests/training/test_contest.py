@@ -292,6 +292,8 @@ def test_a_run_killed_in_every_phase_ends_as_if_it_had_not_been(tmp_path: Path) 
     [
         ({"anonymizer_rate": 1e30}, r"phase 'minimax' at step \d: .* is not a number any more"),
         ({"utility_rate": 1e3, "opponent_steps": 0}, r"phase 'minimax' at step 2: L_T is .*, far above 11"),
+        ({"budget_rate": 1e3, "budget": "labels"}, r"phase 'opponents' at step 2: L_B is .*, far above 10"),
+        ({"budget_rate": 1e3, "budget": "rotation"}, r"phase 'opponents' at step 2: L_B is .*, far above 13.9"),
     ],
 )
 def test_a_run_that_breaks_down_stops_and_keeps_its_last_good_checkpoint(
@@ -305,7 +307,7 @@ def test_a_run_that_breaks_down_stops_and_keeps_its_last_good_checkpoint(
     state = kept(folder)
     assert (state["phase"], state["step"]) in ((1, 0), (2, 0))  # after the last phase that had steps
     assert all(value.isfinite().all() for value in flat(state).values() if isinstance(value, Tensor))
-    game = make_game()
+    game = make_game(**settings)
     game.load_state_dict(state["trained"])
     assert game.watch()["L_T"] < 11
 
@@ -428,11 +430,13 @@ def test_without_an_audit_nothing_is_claimed_and_without_opponents_no_more_than_
 @pytest.mark.usefixtures("quick_processes")
 def test_two_processes_do_what_one_does_with_the_double_batch(tmp_path: Path, toys: ModuleType) -> None:
     short: dict[str, Any] = {**SHORT, "steps": 3, "audit_steps": 1}
-    # f_A and f_T have batch norm, f_B group norm; of VITA's two f_B, all processes must face the same one
+    # f_A and f_T have batch norm, f_B group norm; of VITA's two f_B, all processes must face the same one; MoCo's queue is
+    # filled by all of them
     together = {"utility_update": "together", "augmentation": "gentle"}
     trainings = {
         "spact": {**short, **together},
         "vita": {**short, "budget_models": PAIR, "restart_steps": 2, "history": 1},
+        "penalty": {**short, "budget": "moco", "opponent_steps": 2, "penalty_limit": 0.01},
     }
 
     def orders(count: str, batch: int) -> list[tuple[str, dict[str, Any], Path]]:

@@ -321,6 +321,15 @@ def test_views_are_two_frames_or_the_clip_twice() -> None:
     assert not clips.first.equal(clips.second)  # augmented each by itself
     brightest = [view.amax((1, 2, 3, 4)) for view in (frames.first, frames.second)]
     assert ((brightest[0] / brightest[1] - 1).abs() > 0.5).all()  # never the same frame twice
+    # and other ones in every step
+    levels = torch.tensor([10, 40, 120, 255]) / 255
+    pairs = {
+        tuple((view.amax((1, 2, 3, 4))[:, None] / levels).log().abs().argmin(1).tolist())
+        for step in range(3)
+        for batch in [game.deal.privacy_batch("minimax", step, "frame")]
+        for view in (batch.first, batch.second)
+    }
+    assert len(pairs) == 6
     rows = game.deal.privacy_rounds.rows(0)
     assert frames.answers.equal(game.banks.privacy.answers[rows]) and clips.answers.equal(frames.answers)
 

@@ -340,6 +340,14 @@ def test_chance_is_always_the_most_frequent_answer() -> None:
     assert made("labels").chance(torch.full((3, 2), -1)) == 0.0
 
 
+@pytest.mark.parametrize("kind", ["rotation", "labels"])
+def test_guessing_is_the_loss_where_every_answer_is_as_likely(kind: Kind) -> None:
+    opponent = made(kind).requires_grad_(False)
+    for parameter in opponent.parameters():
+        parameter.zero_()
+    assert opponent.reading(views())[0].item() == pytest.approx(opponent.guessing, rel=1e-6)
+
+
 def test_answered_worked_by_hand() -> None:
     logits = torch.tensor([[2.0, 1, 0, 5, 0], [0, 1, 3, 0, 0], [1, 0, 0, 0, 9]])
     # Question 0 answers 0, 1, 0; question 1 answers 1, 0, 2.

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from sfumato.datasets import theatre
 from sfumato.methods import find_method
+from sfumato.objectives.momentum import KeyQueue
 from sfumato.training import captions, motions
 from sfumato.training.adversarial import AdversarialConfig
 from sfumato.training.bank import Bank
@@ -199,14 +200,25 @@ def train_in_crew(trainings: Sequence[tuple[str, dict[str, Any], Path]]) -> None
     """One process's part of trainings, one after another: a method, its settings, its run folder.
 
     The networks compute in double precision: Adam's first steps are as long for gradients that are nothing but rounding
-    as for others, and single precision would let two runs that should be the same drift apart by them.
+    as for others, and single precision would let two runs that should be the same drift apart by them. Of some videos an
+    answer is not known, so that the processes know of different numbers of clips, and guessing is said to be so bad that
+    what is shown has its price from the first step on.
     """
     torch.set_num_threads(1)
     ready = FrameGame._ready
-    with patch.object(FrameGame, "_ready", lambda game, module: ready(game, module.double())):
+
+    def doubled(game: FrameGame, module: Any) -> Any:
+        module = ready(game, module.double())
+        for part in module.modules():
+            if isinstance(part, KeyQueue):
+                part.float()  # keys are kept in single precision
+        return module
+
+    with patch.object(FrameGame, "_ready", doubled), patch.object(FrameGame, "guessing", 9.0):
         for method, settings, folder in trainings:
-            chosen = find_method(method)
-            stage = Stage(make_banks(), RunFolder(folder), 0, CPU, timing=Timing(1, 2, 4))
+            chosen, banks = find_method(method), make_banks()
+            banks.privacy.answers[:4, 0] = -1
+            stage = Stage(banks, RunFolder(folder), 0, CPU, timing=Timing(1, 2, 4))
             chosen.train(tiny(chosen.config, **settings), stage)
 
 

@@ -97,7 +97,7 @@ class GameConfig:
         if self.budget_update == "frozen" and not self.opponent_steps:
             raise SfumatoError("a frozen f_B that was never trained reads nothing", "set opponent_steps, such as 500")
         if self.budget_update == "none" and self.budget == "labels":
-            raise SfumatoError("budget_update = none leaves nothing for labels to do", "leave one of them out")
+            raise SfumatoError("budget_update = none leaves nothing for labels to do", "set budget_update to updated")
 
     def networks(self) -> tuple[str, ...]:
         """The budget models by name."""

@@ -86,7 +86,9 @@ def meet_opponents(game: Game, utility_loss: UtilityLoss) -> Phase:
         game.beaten(losses)  # nobody is yet, but who reads now can be later
         return seen["L_T"] <= c.utility_threshold and all(loss <= c.budget_threshold for loss in losses)
 
-    return Phase("opponents", c.opponent_steps, step, lambda: _watch_all(game), enough)
+    # Here nobody makes L_B larger: an f_B far worse than guessing diverges. Later it may be f_A who has done it.
+    limits = {f"L_B{number or ''}": DIVERGED * opponent.guessing for number, opponent in enumerate(game.opponents)}
+    return Phase("opponents", c.opponent_steps, step, lambda: _watch_all(game), enough, limits=limits)
 
 
 def minimax(game: Game, objective: Objective, utility_loss: UtilityLoss) -> Phase:

@@ -8,6 +8,7 @@ not learn from; `confusion(views)` is what f_A maximises.
 from __future__ import annotations
 
 import copy
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -96,6 +97,11 @@ class Opponent(nn.Module):
     @abstractmethod
     def chance(self, answers: Tensor) -> float:
         """The accuracy of an opponent that knows nothing, on videos with these answers (N, Q)."""
+
+    @property
+    def guessing(self) -> float:
+        """L_B of who takes every answer for equally likely; infinite where L_B is of cosines, which have a bound."""
+        return math.inf
 
     def remember(self, views: Views) -> None:
         """What there is to do after an update, for kinds that keep something between steps."""
@@ -189,6 +195,10 @@ class Rotation(Opponent):
     def chance(self, answers: Tensor) -> float:
         return 0.25
 
+    @property
+    def guessing(self) -> float:
+        return math.log(4)
+
 
 class Labelled(Opponent):
     """VITA's f_B: told the true attributes and who it is; sees both views. Its accuracy is the mean over questions."""
@@ -223,6 +233,10 @@ class Labelled(Opponent):
             if (column >= 0).any()
         ]
         return sum(shares) / len(shares) if shares else 0.0
+
+    @property
+    def guessing(self) -> float:
+        return sum(math.log(count) for count in self.lineup.heads) / len(self.lineup.heads)
 
 
 def answered(logits: Tensor, answers: Tensor, heads: Sequence[int]) -> Tensor:

@@ -45,6 +45,7 @@ class Phase:
     enough: Callable[[dict[str, float]], bool] = lambda watched: False
     begin: Callable[[], None] = lambda: None  # what is done before the first step
     batches: int = 1  # of clips that a step takes
+    limits: dict[str, float] = field(default_factory=dict)  # a step's loss above its limit: the training diverges
 
 
 @dataclass
@@ -136,7 +137,7 @@ class Player:
 
     def _log(self, phase: Phase, step: int, terms: dict[str, Tensor]) -> None:
         latest = {name: float(value) for name, value in mean_over_crew(terms).items()}
-        self._guard(phase, step, latest, {})
+        self._guard(phase, step, latest, phase.limits)
         self.progress.step(step, latest)
         if current().main:
             self.run.log({"kind": "step", "phase": phase.name, "step": step, **latest})
