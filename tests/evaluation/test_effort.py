@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -111,6 +112,21 @@ def test_what_only_the_effort_asks_for_stops_nobody(minute: TheatreDataset, monk
     assert any("'reid' left out: theatre:small has 4 val clips for 'reid', 5 are needed" in note for note in notes)
     with pytest.raises(SfumatoError, match="has 4 val clips for 'reid'"):
         possible_exams(few, JudgeConfig(models="tiny", attacks=("reid",)))
+
+
+def test_who_usually_attacks_and_was_not_asked_is_named(minute: TheatreDataset) -> None:
+    """What repaints pictures hides little from those who decode, and a quick judge asks none of these."""
+
+    def told(**config: Any) -> list[str]:
+        notes = possible_exams(minute, JudgeConfig(models="tiny", **config))[1]
+        return [note for note in notes if "not asked" in note]
+
+    (quick,) = told(effort="quick")
+    assert "not asked: video, decode-frame, identity, decode-identity-frames; to them more may leak" in quick
+    assert told() == told(effort="thorough") == told(attacks=EVERY_ATTACK) == told(attacks=("ensemble",)) == []
+    assert "decode-frame" in told(attacks=("frame",))[0]
+    minute.persons = ()  # who cannot attack anybody is not missed
+    assert told(effort="quick")[0].count("identity") == 0
 
 
 def planted(exam: Exam, clips: torch.Tensor) -> float:

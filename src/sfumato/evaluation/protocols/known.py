@@ -159,6 +159,11 @@ def possible_exams(
     for exam in (UTILITY, *exams):
         _check_enough(exam, dataset)
     notes += filter(None, dict.fromkeys(exam.approach.note(dataset, config.views) for exam in exams))
+    meant = {exam.name for name in named for exam in attacks_named(name)}
+    if unasked := [name for name in usual if name not in meant and not _missing(attacks_named(name)[0], dataset)]:
+        notes.append(
+            f"attackers that usually attack here and were not asked: {', '.join(unasked)}; to them more may leak"
+        )
     return [UTILITY, *exams], notes + split_notes(dataset, exams)
 
 
