@@ -187,6 +187,17 @@ def test_a_target_that_the_effort_added_does_not_make_the_others_inconclusive(
     assert sum(said in note for note in added.notes) == 1
 
 
+def test_the_ensemble_alone_is_asked_about_what_its_members_are(
+    crowd: TheatreDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who it is was asked: that nobody can tell on raw video leaves the headline open."""
+    monkeypatch.setattr(known, "sit", pretend(lambda exam, clips: float(exam.target != "identity")))
+    config = JudgeConfig(models="tiny", epochs=1, attacks=("ensemble",))
+    result = KnownProtocol(crowd, config, device=CPU, folder=tmp_path).judge([COARSE], RAW)
+    assert [line.headline.verdict for line in result.lines] == ["inconclusive"] * 2
+    assert judged(crowd, tmp_path, config).lines[1].headline.verdict == "inconclusive"
+
+
 def test_people_are_resampled_where_there_are_enough(
     crowd: TheatreDataset, minute: TheatreDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

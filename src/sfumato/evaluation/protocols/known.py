@@ -351,7 +351,8 @@ class KnownProtocol:
 
     def _counted(self, strongest: list[Strongest]) -> list[Strongest]:
         """Those the headline is about: a target that only the effort added must not make the others inconclusive."""
-        asked = {exam.target for name in self.config.attacks or self.attacks for exam in attacks_named(name)}
+        named = set(self.config.attacks or self.attacks) - {ENSEMBLE.name} or self.attacks  # which is made of others
+        asked = {exam.target for name in named for exam in attacks_named(name)}
         return [s for s in strongest if s.target in asked or s.leakage.verdict == "measured"]
 
     def _recordings(self, exam: Exam) -> tuple[np.ndarray, np.ndarray]:
