@@ -115,6 +115,20 @@ def test_trials_on_features_can_be_set() -> None:
         assert trial.method == "splavu" and config.weight("action") >= 0, trial.name
 
 
+def test_what_rests_on_an_adversary_is_not_decided_by_one_that_read_nothing() -> None:
+    """Beside such a one the privacy of a penalty is constant, a λ matters little, and who is compared with it is better."""
+    ledger = load_ledger()
+    trained = {trial.name for trial in read_trials(ROOT / ledger.tables["adversarial"].trials) if trial.method}
+    against_one = trained - {"no f_B"}
+    for claim in ledger.claims:
+        if against_one & set(claim.trials()):
+            assert claim.opponent, claim.id
+    assert {claim.id for claim in ledger.claims if claim.opponent and claim.paper == "STPrivacy"} == {
+        "V1", "V2", "V5", "V8", "V10",
+    }  # fmt: skip
+    assert not any(claim.opponent for claim in ledger.find(["S4", "L2", "V9"]))
+
+
 def test_claims_are_found_by_id() -> None:
     ledger = load_ledger()
     assert [claim.id for claim in ledger.find(["V4", "S1"])] == ["V4", "S1"]

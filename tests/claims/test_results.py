@@ -12,7 +12,7 @@ import torch
 
 from sfumato.claims import bench, results
 from sfumato.claims.bench import Plan, Trial, about, code_of, missing, read_trials
-from sfumato.claims.ledger import Claim, Comparison, Ledger, Table
+from sfumato.claims.ledger import MEASURES, Claim, Comparison, Ledger, Table
 from sfumato.claims.results import check_trials, evidence, gather, run_claims
 from sfumato.claims.rows import Row, read_rows, write_rows
 from sfumato.errors import SfumatoError
@@ -60,6 +60,31 @@ def test_a_headline_of_which_one_target_could_not_be_read_is_none() -> None:
     found = evidence([judged(verdict="inconclusive"), judged("sharp", verdict="measured")])
     assert ("plain", "residual", "the same") not in found and ("sharp", "residual", "the same") in found
     assert ("plain", "action", "the same") in found
+
+
+@pytest.mark.parametrize(
+    ("measure", "column", "read", "unread"),
+    [
+        ("action", "action", ("0.3", "0.1"), ("0.27", "0.1")),
+        ("attributes", "attributes", ("0.81", "0.6"), ("0.79", "0.6")),
+        ("identity", "identity", ("0.56", "0.1"), ("0.54", "0.1")),
+        ("detection change", "detection", ("0.3", "0.1"), ("0.27", "0.1")),
+    ],
+)
+def test_of_what_raw_video_does_not_tell_nothing_is_kept_or_lost(
+    measure: str, column: str, read: tuple[str, str], unread: tuple[str, str]
+) -> None:
+    """Two anonymizers are level in what nobody reads, and an action that nobody recognised is never lost."""
+
+    def there(raw: tuple[str, str]) -> bool:
+        value = MEASURES[measure]
+        begin = value.removesuffix("_value")
+        row = judged(**{value: "0.2", f"{begin}_low": "0.1", f"{begin}_high": "0.3"})
+        row |= dict(zip((f"{column}_raw", f"{column}_chance"), raw, strict=True))
+        return ("plain", measure, "the same") in evidence([row])
+
+    assert there(read) and not there(unread)
+    assert there((unread[0], ""))  # rows from before chance was written down do not tell
 
 
 def test_rows_become_evidence_by_seed() -> None:

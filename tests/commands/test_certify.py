@@ -232,6 +232,22 @@ def test_effort(footage: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     assert any("undo the anonymizer" in line for line in quick.not_tested)
 
 
+def test_usual_attackers_whom_the_effort_leaves_out_are_told(footage: Path, tmp_path: Path, trained: list[str]) -> None:
+    usual = ("identity-frames", "decode-identity-frames", "decode-frame", "reid-frames")
+
+    def by(effort: str) -> list[str]:
+        found = certify(
+            load("identity"), footage, None, seeds=1, device=torch.device("cpu"), folder=tmp_path, watch=Watch(),
+            effort=effort, scale=replace(HASTY, attacks=usual),
+        )  # fmt: skip
+        return [line for line in found.not_tested if "usually attack" in line]
+
+    # Nobody reads attributes where there are no labels; that no stranger is recognised again has a line of its own.
+    (line,) = by("quick")
+    assert "more may leak: decode-identity-frames; --effort standard asks them" in line
+    assert by("standard") == []
+
+
 def test_ctrl_c_keeps_finished_trainings(
     footage: Path, tmp_path: Path, sfumato: Any, monkeypatch: pytest.MonkeyPatch, trained: list[str], files: Files
 ) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -113,6 +114,21 @@ def test_what_only_the_effort_asks_for_stops_nobody(minute: TheatreDataset, monk
         possible_exams(few, JudgeConfig(models="tiny", attacks=("reid",)))
 
 
+def test_who_usually_attacks_and_was_not_asked_is_named(minute: TheatreDataset) -> None:
+    """What repaints pictures hides little from those who decode, and a quick judge asks none of these."""
+
+    def told(**config: Any) -> list[str]:
+        notes = possible_exams(minute, JudgeConfig(models="tiny", **config))[1]
+        return [note for note in notes if "not asked" in note]
+
+    (quick,) = told(effort="quick")
+    assert "not asked: video, decode-frame, identity, decode-identity-frames; to them more may leak" in quick
+    assert told() == told(effort="thorough") == told(attacks=EVERY_ATTACK) == told(attacks=("ensemble",)) == []
+    assert "decode-frame" in told(attacks=("frame",))[0]
+    minute.persons = ()  # who cannot attack anybody is not missed
+    assert told(effort="quick")[0].count("identity") == 0
+
+
 def planted(exam: Exam, clips: torch.Tensor) -> float:
     """Raw video is an open book. Of coarse video each way of attacking reads a little more than the one before."""
     if exam.target in ("action", "re-identification") or not smooth(clips):
@@ -169,6 +185,17 @@ def test_a_target_that_the_effort_added_does_not_make_the_others_inconclusive(
     added = judged(crowd, tmp_path, JudgeConfig(effort="thorough"))
     assert [(weak(line), line.headline.verdict) for line in added.lines] == [("inconclusive", "measured")] * 2
     assert sum(said in note for note in added.notes) == 1
+
+
+def test_the_ensemble_alone_is_asked_about_what_its_members_are(
+    crowd: TheatreDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who it is was asked: that nobody can tell on raw video leaves the headline open."""
+    monkeypatch.setattr(known, "sit", pretend(lambda exam, clips: float(exam.target != "identity")))
+    config = JudgeConfig(models="tiny", epochs=1, attacks=("ensemble",))
+    result = KnownProtocol(crowd, config, device=CPU, folder=tmp_path).judge([COARSE], RAW)
+    assert [line.headline.verdict for line in result.lines] == ["inconclusive"] * 2
+    assert judged(crowd, tmp_path, config).lines[1].headline.verdict == "inconclusive"
 
 
 def test_people_are_resampled_where_there_are_enough(

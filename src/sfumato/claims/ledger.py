@@ -98,7 +98,7 @@ class Comparison:
 class Claim:
     """What a paper says, and the comparisons that must all hold.
 
-    opponent: it is about what one f_B does and another one does not, so that trials whose f_B read nothing do not test it.
+    opponent: it rests on what an f_B does, in a trial or in one beside it, so that trials whose f_B read nothing do not test it.
     """
 
     id: str

@@ -19,9 +19,16 @@ from sfumato.claims.ledger import EXACT, HEADLINES, MEASURES, RAW, Claim, Ledger
 from sfumato.claims.rows import Row, add_row, read_rows
 from sfumato.claims.verdict import Evidence, Found, raw_beside
 from sfumato.errors import SfumatoError
+from sfumato.evaluation.metrics import FLOORS, reaches_floor
 from sfumato.training.audit import idle
 from sfumato.training.device import pick_device
 from sfumato.training.options import to_dict
+
+# What is to be read on raw video, or of raw features, before it can be kept, lost or hidden.
+READ = (
+    "action", "identity", "attributes", "action change", "detection change", "anomaly change", "retrieval change",
+    "retrieval mAP change", "black-box action change",
+)  # fmt: skip
 
 
 def name_of(trial: str, strength: Any) -> str:
@@ -59,6 +66,8 @@ def evidence(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str, str], Ev
             below, above = (0.0, 0.0) if measure in EXACT else reach(value, low, high)
             if measure in HEADLINES and row.get("verdict") == "inconclusive":
                 continue  # of a target that nobody reads on raw video the others cannot speak
+            if measure in READ and _unread(measure, row):
+                continue
             if math.isfinite(value) and math.isfinite(below + above):
                 values[name, measure, row["judged_on"]][row["seed"]] = (value, below, above)
             if math.isfinite(raw) and math.isfinite(below + above):
@@ -83,6 +92,13 @@ def _idle(row: Mapping[str, Any]) -> bool:
     """Whether the f_B of a training read nothing, as its audit tells; a row without one does not tell."""
     raw, training, chance = (_number(row.get(f"audit_first_{name}")) for name in ("raw", "in_training", "chance"))
     return math.isfinite(raw + training + chance) and idle({"raw": raw, "in training": training, "chance": chance})
+
+
+def _unread(measure: str, row: Mapping[str, Any]) -> bool:
+    """Whether what was measured is not even read on raw video: of nothing nothing is lost. A row without chance does not tell."""
+    column = MEASURES[measure].removesuffix("_value").removesuffix("_change")
+    raw, chance = _number(row.get(f"{column}_raw")), _number(row.get(f"{column}_chance"))
+    return math.isfinite(raw + chance) and not reaches_floor(raw, chance, FLOORS.get(measure, FLOORS["action"]))
 
 
 def reach(value: float, low: float, high: float) -> tuple[float, float]:

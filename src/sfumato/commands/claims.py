@@ -24,13 +24,14 @@ PREFACE = (
     "before the runs that decide, are in `src/sfumato/claims/ledger.toml`. Intervals are 95%, over seeds and test clips. A "
     "claim holds where all of its comparisons do, and is refuted where one of them is, by an interval that is widened for "
     "their number (Bonferroni); fewer than three seeds decide nothing. Two trials are compared as if on different clips, "
-    "which as a rule makes the interval wider than need be. Where attackers who joined later are not met yet, leakage decides "
-    "nothing, and `--run` measures it again; where f_B read nothing in most trainings of a trial, which is told, nothing is "
-    "decided about what an f_B does. SPLAVU's trials have four seeds, and ten where four had left a claim undecided (U3, U7, U8, "
-    "U13, U15): that was fixed before the six were run, but who looks twice finds more, and U3's interval does not hold that. "
-    "Rows of several commits may have been judged by code that differs, and those of commits before a522004 had one raw video "
-    "for all their seeds: `sfumato claims --run --only ID --device cuda` runs again what other code has measured, with "
-    "`--keep-older` only what is missing. SPLAVU's need no GPU."
+    "which as a rule makes the interval wider than need be. What is not even read on raw video decides nothing. Where "
+    "attackers who joined later are not met yet, leakage decides nothing, and `--run` measures it again; where f_B read "
+    "nothing in most trainings of a trial, which is told, nothing is decided that rests on an adversary. SPLAVU's trials "
+    "have four seeds, and ten where four had left a claim undecided (U3, U7, U8, U13, U15): that was fixed before the six "
+    "were run, but who looks twice finds more, and U3's interval does not hold that. Rows of several commits may have been "
+    "judged by code that differs, and those of commits before a522004 had one raw video for all their seeds: `sfumato "
+    "claims --run --only ID --device cuda` runs again what other code has measured, with `--keep-older` only what is "
+    "missing. SPLAVU's need no GPU."
 )
 
 

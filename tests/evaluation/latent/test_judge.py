@@ -25,7 +25,7 @@ from sfumato.evaluation.latent.material import (
 from sfumato.evaluation.result import Result
 from sfumato.report import render_table, write_report
 
-from .toys import ACTION, WIDTH, Planted, feature_set, judged, keep, long, short
+from .toys import ACTION, CONSTANT, WIDTH, Planted, feature_set, judged, keep, long, short
 
 
 def both() -> object:
@@ -68,6 +68,20 @@ def test_all_that_the_data_allows_in_one_result(tmp_path: Path) -> None:
     assert render_table(result).row_count == 3
     write_report(result, tmp_path / "report.html")
     assert "TAD mAP" in (tmp_path / "report.html").read_text()
+
+
+def test_two_anonymizers_are_compared_on_the_same_resamples() -> None:
+    same, again = (Planted(lambda features: features) for _ in range(2))
+    result = judged(short(), "action", "probe", epochs=20, same=same, again=again, blind=CONSTANT)
+    found = {(d.first, d.second, d.what): d for d in result.differences}
+    assert {what for _, _, what in found} == {"action", "attributes", "identity"} and len(found) == 9
+    alike, apart = found["same", "again", "attributes"], found["same", "blind", "attributes"]
+    assert (alike.value, alike.low, alike.high, alike.distinct) == (0, 0, 0, False)
+    assert apart.distinct and apart.low > 0.5
+    assert any("not distinguishable" in note for note in result.notes)
+    assert any(note.startswith("each network was trained once") for note in result.notes)
+    assert set(result.pareto) < {"same", "again", "blind"}
+    assert any("reference point (0, 0)" in note for note in result.notes)
 
 
 def test_one_protocol_alone_has_no_column_but_its_notes(tmp_path: Path) -> None:

@@ -150,7 +150,8 @@ def certify(
     hashes = {"anonymizer": fingerprint(anonymizer), "footage": digest, "code": code_digest()}
     return Certificate(
         label(anonymizer), level.value, headline(level, about), exposed, meaning(level, exposed),
-        doubts(level, findings, len(used), len(files)), findings, utility, _untested(asking, rare, effort, len(used), len(files)),
+        doubts(level, findings, len(used), len(files)), findings, utility,
+        _untested(asking, rare, setting, len(used), len(files)),
         str(footage), str(labels or ""), len(used), len(files), [sampling.frames, how.size, how.size],
         {exam.name: one.recognizer(exam) for one, exam in exams}, {exam.name: one.steps(exam) for one, exam in exams},
         effort, seeds, {**hashes, "labels": file_digest(labels)} if labels else hashes, hardware(device), versions(), commit(),
@@ -191,15 +192,22 @@ def _interrogations(
     return asking, rare
 
 
-def _untested(asking: Sequence[Interrogation], rare: Sequence[str], effort: str, used: int, found: int) -> list[str]:
+def _untested(
+    asking: Sequence[Interrogation], rare: Sequence[str], setting: _Setting, used: int, found: int
+) -> list[str]:
     there = {exam.target for one in asking for exam in one.exams}
     why = {target: reason for one in asking for target, reason in one.left_out.items()}
-    usual = {target: f"not tried by the effort {effort}" for target in ABOUT_PEOPLE}
+    usual = {target: f"not tried by the effort {setting.effort}" for target in ABOUT_PEOPLE}
     missing: dict[str, str] = {
         target: why.get(target) or usual.get(target, NO_LABELS) for target in get_args(Target) if target not in there
     }
     problems = [problem for one in asking for problem in one.footage.problems]
     return not_tested(
         missing, rare, linked=any(one.linked for one in asking), used=used, found=found, problems=problems,
-        size=asking[0].footage.sampling.size, thorough=effort == THOROUGH,
+        size=asking[0].footage.sampling.size, thorough=setting.effort == THOROUGH,
+        unasked=[
+            name
+            for name in setting.scale.attacks
+            if name not in setting.names and {exam.target for exam in attacks_named(name)} <= there
+        ],
     )  # fmt: skip

@@ -131,9 +131,10 @@ def _more(needed: int, there: int) -> str:
 
 def not_tested(
     missing: Mapping[str, str], rare: Sequence[str], *, linked: bool, used: int, found: int, problems: Sequence[str],
-    size: int, thorough: bool,
+    size: int, thorough: bool, unasked: Sequence[str] = (),
 ) -> list[str]:  # fmt: skip
-    """What a reader must not take for tested. missing: target → why it was not asked about.
+    """What a reader must not take for tested. missing: target → why it was not asked about; unasked: usual attackers that
+    the effort left out.
 
     >>> not_tested({"action": "no labels"}, [], linked=False, used=9, found=9, problems=[], size=112, thorough=True)[0]
     'Whether actions stay recognisable: no labels.'
@@ -155,6 +156,10 @@ def not_tested(
         f"Pictures larger than {size}×{size} pixels, to which frames were reduced before they were processed, and what "
         f"comes after the first {LONGEST / 60:.0f} minutes of a recording."
     )
+    if unasked:
+        lines.append(
+            f"Attackers who usually attack, to whom more may leak: {', '.join(unasked)}; --effort standard asks them."
+        )
     if not thorough:
         lines.append(_UNLESS_THOROUGH)
     return [*(line[0].upper() + line[1:] for line in lines), *_NEVER]

@@ -11,6 +11,7 @@ import torch
 
 from sfumato.anonymizers.latent_adapter import LatentAnonymizer
 from sfumato.errors import SfumatoError
+from sfumato.evaluation.comparison import ACTION, Evidence, difference_notes, differences, front, tradeoff_notes
 from sfumato.evaluation.latent.action import ActionProtocol
 from sfumato.evaluation.latent.anomaly import AnomalyProtocol
 from sfumato.evaluation.latent.base import LatentConfig, LatentProtocol, Sheet, measure
@@ -25,10 +26,19 @@ from sfumato.evaluation.latent.readers import EPOCHS
 from sfumato.evaluation.latent.reconstruction import ReconstructionProtocol
 from sfumato.evaluation.latent.retrieval import RetrievalProtocol
 from sfumato.evaluation.metrics import leakage_removed, nhv, utility_kept
-from sfumato.evaluation.notes import persons_note
+from sfumato.evaluation.notes import persons_note, seeds_note
 from sfumato.evaluation.provenance import commit, versions
 from sfumato.evaluation.result import Leakage, Line, Measure, Result, Score
-from sfumato.evaluation.scoring import Choice, Ruler, Sitting, attack_result, choose, headline, utility_score
+from sfumato.evaluation.scoring import (
+    Choice,
+    Ruler,
+    Sitting,
+    attack_result,
+    choose,
+    headline,
+    utility_draws,
+    utility_score,
+)
 from sfumato.training.device import hardware
 from sfumato.training.feature_data import FeatureSet
 
@@ -79,14 +89,17 @@ class LatentJudge:
         raw = RawFeatures(self.data.manifest.width)
         self.watch.total(len(self.protocols) * self.config.seeds * (1 + len(adapters)))
         reference = self._examine(make_subject(raw.name, raw, self.data))
-        lines: list[Line] = [self._line(raw.name, reference, reference)]
-        told = []
+        lines: list[Line] = [self._line(raw.name, reference, reference)[0]]
+        evidence, told = {}, []
         for name, adapter in adapters.items():
             subject = make_subject(name, adapter, self.data)
-            lines.append(self._line(name, self._examine(subject), reference))
+            found, evidence[name] = self._line(name, self._examine(subject), reference)
+            lines.append(found)
             told += moved_notes(name, moved(subject))
         result = self._result(lines)
-        result.notes += told
+        result.differences, result.pareto = differences(evidence), front(lines[1:])
+        order = difference_notes(result.differences, lines[1:])
+        result.notes += [*told, *order, seeds_note(self.config.seeds), *tradeoff_notes(lines[1:])]
         return result
 
     def _examine(self, subject: Subject) -> dict[str, list[Sheet]]:
@@ -99,7 +112,10 @@ class LatentJudge:
                 self.watch.done(f"{subject.name}: {protocol.name}")
         return found
 
-    def _line(self, name: str, sheets: dict[str, list[Sheet]], raw: dict[str, list[Sheet]]) -> LatentLine:
+    def _line(
+        self, name: str, sheets: dict[str, list[Sheet]], raw: dict[str, list[Sheet]]
+    ) -> tuple[LatentLine, Evidence]:
+        """The scores of one anonymizer, paired with raw, and what the action and the leakage are on every resample."""
         utility, attacks, scores = None, [], []
         results = []
         for protocol in self.protocols:
@@ -124,10 +140,11 @@ class LatentJudge:
         score = utility_score(utility) if utility else Score(NAN, NAN, NAN, NAN, NAN)
         kept = utility_kept(score.value, score.chance, score.raw) if utility else NAN
         decided = worst.verdict == "measured" and not math.isnan(kept)
-        return LatentLine(
+        line = LatentLine(
             name, score, _each_seed(utility), results, strongest, worst,
             nhv([(kept, leakage_removed(worst.value))]) if decided else NAN, scores,
         )  # fmt: skip
+        return line, ({ACTION: utility_draws(utility)} if utility else {}) | drawn
 
     def _result(self, lines: list[Line]) -> Result:
         told = self.data.annotations

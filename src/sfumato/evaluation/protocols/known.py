@@ -155,6 +155,11 @@ def possible_exams(
     for exam in (UTILITY, *exams):
         _check_enough(exam, dataset)
     notes += filter(None, dict.fromkeys(exam.approach.note(dataset, config.views) for exam in exams))
+    meant = {exam.name for name in named for exam in attacks_named(name)}
+    if unasked := [name for name in usual if name not in meant and not _missing(attacks_named(name)[0], dataset)]:
+        notes.append(
+            f"attackers that usually attack here and were not asked: {', '.join(unasked)}; to them more may leak"
+        )
     return [UTILITY, *exams], notes + split_notes(dataset, exams)
 
 
@@ -342,7 +347,8 @@ class KnownProtocol:
 
     def _counted(self, strongest: list[Strongest]) -> list[Strongest]:
         """Those the headline is about: a target that only the effort added must not make the others inconclusive."""
-        asked = {exam.target for name in self.config.attacks or self.attacks for exam in attacks_named(name)}
+        named = set(self.config.attacks or self.attacks) - {ENSEMBLE.name} or self.attacks  # which is made of others
+        asked = {exam.target for name in named for exam in attacks_named(name)}
         return [s for s in strongest if s.target in asked or s.leakage.verdict == "measured"]
 
     def _recordings(self, exam: Exam) -> tuple[np.ndarray, np.ndarray]:
