@@ -236,8 +236,8 @@ def benchmark(
 ) -> None:
     """Every anonymizer before the same judge, in one table.
 
-    quick: those that need no training, and one that is shipped. full: every method is trained too, finished parts are kept, and
-    the leaderboard is written: benchmarks/results/leaderboard.csv, docs/leaderboard.md.
+    quick: those that need no training, and those shipped for drawn people. full: every method is trained too, finished
+    parts are kept, and the leaderboard is written: benchmarks/results/leaderboard.csv, docs/leaderboard.md.
     """
     check_places(json_file, report)
     from sfumato.commands.judge import run_quick_suite

@@ -20,6 +20,7 @@ from sfumato.anonymizers import save, untrained
 from sfumato.commands.judge import report_problems, telling_once
 from sfumato.datasets.manifest import ManifestDataset
 from sfumato.evaluation import scoring
+from sfumato.evaluation.effort import QUICK_ATTACKS
 from sfumato.evaluation.protocols import known
 from sfumato.evaluation.result import Result
 from sfumato.recognizers.vlm import SmallVLM, SmallVLMConfig, save_vlm, words_of
@@ -136,7 +137,7 @@ def test_effort_says_who_attacks_and_how_long(table: Path, tmp_path: Path, sfuma
     wrong = sfumato("judge", "identity", "--data", "nowhere", "--protocol", "latent", "--effort", "quick").error
     assert "has readers of its own" in wrong and trained == []
     run = sfumato(*command, "--effort", "quick", "--json", tmp_path / "r.json")
-    assert run.code == 0 and trained == ["action", "frame", "video-placed", "identity-frames", "identity-placed"]
+    assert run.code == 0 and trained == ["action", *QUICK_ATTACKS]
     result = Result.load(tmp_path / "r.json")
     assert (result.effort, result.epochs) == ("quick", 3) and "3 epochs · quick effort" in " ".join(run.out.split())
     assert any("3 epochs are too few to see" in note for note in result.notes)
@@ -355,12 +356,14 @@ def test_ctrl_c_keeps_finished_trainings(
 
 
 def test_the_quick_suite_judges_what_needs_no_training_and_what_is_shipped(
-    tmp_path: Path, sfumato: Any, minute_theatre: None
+    tmp_path: Path, sfumato: Any, minute_theatre: None, small_theatre: Callable[..., object]
 ) -> None:
+    small_theatre(frames=8)  # which trained ones need
     run = sfumato("benchmark", "--runs", tmp_path / "runs", "--json", tmp_path / "b.json")
     assert run.code == 0
     names = [line.anonymizer.split("@")[0] for line in Result.load(tmp_path / "b.json").lines]
-    assert names[0] == "identity" and names[-1] == "spact-small" and len(names) == len(set(names)) == 10
+    assert names[0] == "identity" and len(names) == len(set(names)) == 12
+    assert names[-3:] == ["laf-small", "spact-small", "stprivacy-small"]
     assert {"pixelate", "blur", "blacken-people", "weak-blur-people", "strong-blur-people"} <= set(names)
     assert "is a folder" in sfumato("benchmark", "--json", tmp_path).error
 

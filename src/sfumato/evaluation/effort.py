@@ -11,9 +11,9 @@ from sfumato.evaluation.attacks.ensemble import ENSEMBLE
 from sfumato.evaluation.attacks.face import FACE, FACE_PHOTOS
 from sfumato.evaluation.attacks.reid import REID, REID_FRAMES
 
-# What a laptop can afford. Of the two that name people each is the stronger one somewhere: single frames give a blurred
-# person away, and where things are a sparse picture.
-QUICK_ATTACKS = ("frame", "video-placed", "identity-frames", "identity-placed")
+# What a laptop can afford. Of those that name people each is the strongest one somewhere: single frames give a blurred
+# person away, where things are a sparse picture, and who decodes first a repainted one.
+QUICK_ATTACKS = ("frame", "video-placed", "identity-frames", "identity-placed", "decode-identity-frames")
 STANDARD = "standard"
 
 
