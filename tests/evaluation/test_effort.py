@@ -117,7 +117,7 @@ def test_what_only_the_effort_asks_for_stops_nobody(minute: TheatreDataset, monk
 
 
 def test_who_usually_attacks_and_was_not_asked_is_named(minute: TheatreDataset) -> None:
-    """What repaints pictures hides little from those who decode, and a quick judge asks none of these."""
+    """What repaints pictures hides little from those who decode, of whom a quick judge asks one."""
 
     def told(**config: Any) -> list[str]:
         notes = possible_exams(minute, JudgeConfig(models="tiny", **config))[1]
