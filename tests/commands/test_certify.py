@@ -233,7 +233,7 @@ def test_effort(footage: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_usual_attackers_whom_the_effort_leaves_out_are_told(footage: Path, tmp_path: Path, trained: list[str]) -> None:
-    usual = ("identity-frames", "decode-identity-frames", "decode-frame", "reid-frames")
+    usual = ("identity-frames", "identity", "decode-frame", "reid-frames")
 
     def by(effort: str) -> list[str]:
         found = certify(
@@ -244,7 +244,7 @@ def test_usual_attackers_whom_the_effort_leaves_out_are_told(footage: Path, tmp_
 
     # Nobody reads attributes where there are no labels; that no stranger is recognised again has a line of its own.
     (line,) = by("quick")
-    assert "more may leak: decode-identity-frames; --effort standard asks them" in line
+    assert "more may leak: identity; --effort standard asks them" in line
     assert by("standard") == []
 
 
