@@ -16,6 +16,11 @@ EXACT = ("trained parameters",)  # counted, not measured: they have no interval
 HEADLINES = ("residual",)  # over all targets
 # What the strongest of several attackers reads: one more may read more.
 ATTACKED = ("residual", "frame-level residual", "identity", "attributes", "attacker lead")
+# What is to be read on raw video, or of raw features, before it can be kept, lost or hidden.
+READ = (
+    "action", "identity", "attributes", "action change", "detection change", "anomaly change", "retrieval change",
+    "retrieval mAP change", "black-box action change",
+)  # fmt: skip
 # What a results table has of every trial: the column of the value, and how those of its interval begin.
 MEASURES = {
     "action": "action",  # top-1 on new people

@@ -15,7 +15,7 @@ from sfumato.claims.bench import STANDARD, TINY, Plan, Trial, about, code_of, co
 from sfumato.claims.dropped_bench import DROPPED, DroppedPlan
 from sfumato.claims.lanes import Task, in_lanes_order, run_tasks
 from sfumato.claims.latent_bench import LatentPlan
-from sfumato.claims.ledger import EXACT, HEADLINES, MEASURES, RAW, Claim, Ledger, Table
+from sfumato.claims.ledger import EXACT, HEADLINES, MEASURES, RAW, READ, Claim, Ledger, Table
 from sfumato.claims.rows import Row, add_row, read_rows
 from sfumato.claims.verdict import Evidence, Found, raw_beside
 from sfumato.errors import SfumatoError
@@ -23,12 +23,6 @@ from sfumato.evaluation.metrics import FLOORS, reaches_floor
 from sfumato.training.audit import idle
 from sfumato.training.device import pick_device
 from sfumato.training.options import to_dict
-
-# What is to be read on raw video, or of raw features, before it can be kept, lost or hidden.
-READ = (
-    "action", "identity", "attributes", "action change", "detection change", "anomaly change", "retrieval change",
-    "retrieval mAP change", "black-box action change",
-)  # fmt: skip
 
 
 def name_of(trial: str, strength: Any) -> str:
