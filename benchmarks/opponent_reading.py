@@ -1,6 +1,9 @@
 """Which f_B learns to read raw video, and how soon? SPAct's, which looks for the other frame of a video among all others.
 
     python benchmarks/opponent_reading.py --out benchmarks/results/opponent_reading_cpu.json
+    python benchmarks/opponent_reading.py --only tiny-frame --steps 600 --out benchmarks/results/opponent_reading_tiny_cpu.json
+    python benchmarks/opponent_reading.py --only tiny-frame --steps 600 --data "manifest:PATH/index.csv?frames=8&size=64" \
+        --out benchmarks/results/opponent_reading_lsa64_cpu.json
 
 An f_B that reads nothing is no opponent. Here networks learn NT-Xent on pairs of raw frames, with nobody against them, and are
 watched in eval mode on videos they have not seen: on frames cropped, greyed and erased as in training, and on plain ones.
@@ -29,6 +32,7 @@ TRIED = [
     ("resnet-18", "group", 1e-3),
     ("resnet-50", "batch", 1e-3),
     ("resnet-50", "batch", 1e-4),
+    ("tiny-frame", "batch", 1e-3),
 ]
 
 
@@ -60,6 +64,7 @@ def learned(network: str, norm: Any, rate: float, deal: Dealer, args: argparse.N
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default="theatre:small")
+    parser.add_argument("--only", action="append", default=[], help="these networks; all that are tried unless given")
     parser.add_argument("--steps", type=int, default=250)
     parser.add_argument("--every", type=int, default=50)
     parser.add_argument("--batch", type=int, default=32, help="pairs in a batch")
@@ -75,7 +80,7 @@ def main() -> None:
         "hardware": hardware(device), "commit": commit(), "versions": versions(),
     }  # fmt: skip
     found = []
-    for network, norm, rate in TRIED:
+    for network, norm, rate in (each for each in TRIED if not args.only or each[0] in args.only):
         found.append(
             {"network": network, "norm": norm, "rate": rate, "curve": learned(network, norm, rate, deal, args)}
         )
