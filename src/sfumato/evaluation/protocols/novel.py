@@ -18,7 +18,12 @@ from sfumato.errors import SfumatoError
 from sfumato.evaluation.protocols.known import ATTRIBUTE_ATTACKS, JudgeConfig, KnownProtocol, Watch
 
 # What is new to an anonymizer that was made on the first.
-COMPANIONS = {"theatre:small": "theatre:small-novel", "theatre": "theatre:novel", "theatre:balanced": "theatre:novel"}
+COMPANIONS = {
+    "theatre:small": "theatre:small-novel",
+    "theatre:tiny": "theatre:tiny-novel",
+    "theatre": "theatre:novel",
+    "theatre:balanced": "theatre:novel",
+}
 
 
 class NovelProtocol(KnownProtocol):
