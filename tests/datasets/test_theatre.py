@@ -200,7 +200,18 @@ def test_another_seed_is_another_cast(small: TheatreDataset) -> None:
 def test_an_unknown_name_is_answered_with_the_nearest(name: str, near: str) -> None:
     with pytest.raises(SfumatoError, match=f"did you mean '{near}'") as error:
         open_dataset(name)
-    assert str(error.value).endswith("all 29: sfumato list datasets") and len(str(error.value)) < 200
+    assert str(error.value).endswith("all 31: sfumato list datasets") and len(str(error.value)) < 200
+
+
+@pytest.mark.parametrize("preset", ["", "-novel"])
+def test_tiny_is_small_seen_from_further_away(preset: str) -> None:
+    small, tiny = TheatreDataset(f"small{preset}"), TheatreDataset(f"tiny{preset}")
+    some = torch.tensor([0, len(small) - 1])
+    seen, thumbnails = (data.clips(some).pixels[:, 0].float() for data in (small, tiny))
+    assert thumbnails.shape[-2:] == (32, 32) and len(tiny) == len(small)
+    assert tiny.labels(some).attributes.equal(small.labels(some).attributes)
+    shrunk = seen.unflatten(-1, (32, 2)).unflatten(-3, (32, 2)).mean((-1, -3))
+    assert (shrunk - thumbnails).abs().mean() < 16 < 32 < (shrunk - thumbnails.flip(0)).abs().mean()
 
 
 @pytest.mark.parametrize(("preset", "like"), [("unseen", ""), ("small-unseen", "small")])

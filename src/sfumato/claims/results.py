@@ -262,7 +262,7 @@ def _refuse_beside_a_gpu(results: Path) -> None:
     if any(row.get("judge_models") == STANDARD for row in read_rows(results)):
         raise SfumatoError(
             f"a GPU has judged '{results}', and beside it a CPU's small networks do not count",
-            "run it with --device cuda; SPLAVU's claims (U1 to U15) need none",
+            "run it with --device cuda; only V1 to V10, L1 to L10 and P5 need it",
         )
 
 

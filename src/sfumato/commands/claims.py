@@ -30,8 +30,9 @@ PREFACE = (
     "have four seeds, and ten where four had left a claim undecided (U3, U7, U8, U13, U15): that was fixed before the six "
     "were run, but who looks twice finds more, and U3's interval does not hold that. Rows of several commits may have been "
     "judged by code that differs, and those of commits before a522004 had one raw video for all their seeds: `sfumato "
-    "claims --run --only ID --device cuda` runs again what other code has measured, with `--keep-older` only what is "
-    "missing. SPLAVU's need no GPU."
+    "claims --run --only ID` runs again what other code has measured, with `--keep-older` only what is missing. S1 to S10, P1 "
+    "to P4 and T1 are asked of small networks on thumbnails (`theatre:tiny`), where f_B reads and two CPU cores need some "
+    "ten minutes for a training with its judgement; SPLAVU's, of features, need no GPU either; the others do (`--device cuda`)."
 )
 
 
@@ -64,9 +65,7 @@ def show_claims(
     out.print(render(judged))
     say(counted(judged))
     if not run and any(each.missing for each in judged):
-        say(
-            "run what is missing: sfumato claims --run --only ID --device cuda (a GPU, but for SPLAVU's; three seeds decide)"
-        )
+        say("run what is missing: sfumato claims --run --only ID (V, L and P5 want --device cuda; three seeds decide)")
 
 
 def why(judged: Judgement) -> str:
