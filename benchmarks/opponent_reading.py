@@ -2,7 +2,9 @@
 
     python benchmarks/opponent_reading.py --out benchmarks/results/opponent_reading_cpu.json
     python benchmarks/opponent_reading.py --only tiny-frame --steps 600 --out benchmarks/results/opponent_reading_tiny_cpu.json
-    python benchmarks/opponent_reading.py --only tiny-frame --steps 600 --data "manifest:PATH/index.csv?frames=8&size=64" \
+    python benchmarks/opponent_reading.py --data theatre:tiny --only tiny-frame --only mobilenet-v1 --only resnet-18 --steps 400 \
+        --out benchmarks/results/opponent_reading_thumbnails_cpu.json
+    python benchmarks/opponent_reading.py --data "manifest:PATH/index.csv?frames=8&size=32" --only tiny-frame --steps 400 \
         --out benchmarks/results/opponent_reading_lsa64_cpu.json
 
 An f_B that reads nothing is no opponent. Here networks learn NT-Xent on pairs of raw frames, with nobody against them, and are
@@ -32,6 +34,7 @@ TRIED = [
     ("resnet-18", "group", 1e-3),
     ("resnet-50", "batch", 1e-3),
     ("resnet-50", "batch", 1e-4),
+    ("mobilenet-v1", "batch", 1e-3),
     ("tiny-frame", "batch", 1e-3),
 ]
 

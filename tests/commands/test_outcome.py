@@ -36,7 +36,7 @@ def test_an_f_b_that_never_read_anything_is_told(
     run.save_result({"watched": watched, "audit": audit, "trained_parameters": 1, "guessing": {"L_T": math.log(10)}})
     show_run(run)
     said = " ".join("".join(capsys.readouterr()).split())
-    assert ("f_B never read anything, of raw video neither: f_A had no opponent" in said) is told
+    assert (f"f_B hardly read anything, of raw video neither ({raw:.0%}, guessing 70%)" in said) is told
 
 
 @pytest.mark.parametrize(("config", "told"), [({"audit_steps": 200}, True), ({"audit_steps": 0}, False), ({}, False)])
