@@ -73,9 +73,9 @@ def _show_audit(rows: Sequence[Mapping[str, Any]], *, asked: bool) -> None:
         )
     for row in filter(idle, rows):
         say(
-            f"f_B hardly read anything, of raw video neither ({_percent(row['raw'])}, guessing {_percent(row['chance'])}): f_A had "
-            "next to no opponent, and what it hides is not f_B's doing; give f_B more opponent_steps, a higher budget_rate or "
-            "other budget_models (of those tried a tiny-frame with budget_norm=batch at budget_rate=1e-3 learns soonest)"
+            f"f_B hardly read anything, of raw video neither ({_percent(row['raw'])}, guessing {_percent(row['chance'])}): "
+            "f_A had next to no opponent, and what it hides is not f_B's doing; give f_B more opponent_steps, a higher "
+            "budget_rate or other budget_models (a tiny-frame with budget_norm=batch at budget_rate=1e-3 learned soonest here)"
         )
 
 
