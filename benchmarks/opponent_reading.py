@@ -4,8 +4,8 @@
     python benchmarks/opponent_reading.py --only tiny-frame --steps 600 --out benchmarks/results/opponent_reading_tiny_cpu.json
     python benchmarks/opponent_reading.py --data theatre:tiny --only tiny-frame --only mobilenet-v1 --only resnet-18 --steps 400 \
         --out benchmarks/results/opponent_reading_thumbnails_cpu.json
-    python benchmarks/opponent_reading.py --data "manifest:PATH/index.csv?frames=8&size=32" --only tiny-frame --steps 400 \
-        --out benchmarks/results/opponent_reading_lsa64_cpu.json
+    python benchmarks/opponent_reading.py --data "manifest:PATH/index.csv?frames=8&size=32" --name "lsa64-b20, 8×32×32" \
+        --only tiny-frame --steps 400 --out benchmarks/results/opponent_reading_lsa64_cpu.json
 
 An f_B that reads nothing is no opponent. Here networks learn NT-Xent on pairs of raw frames, with nobody against them, and are
 watched in eval mode on videos they have not seen: on frames cropped, greyed and erased as in training, and on plain ones.
@@ -67,6 +67,7 @@ def learned(network: str, norm: Any, rate: float, deal: Dealer, args: argparse.N
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default="theatre:small")
+    parser.add_argument("--name", default="", help="what to call the data in the table")
     parser.add_argument("--only", action="append", default=[], help="these networks; all that are tried unless given")
     parser.add_argument("--steps", type=int, default=250)
     parser.add_argument("--every", type=int, default=50)
@@ -79,7 +80,8 @@ def main() -> None:
     config = SPActConfig(budget_update="updated", privacy_batch=args.batch)
     deal = Dealer(config, load_banks(args.data, args.data, device), seed=args.seed, device=device)
     about = {
-        "data": args.data, "batch": args.batch, "seed": args.seed, "chance": 1 / (2 * len(deal.banks.watch_privacy) - 1),
+        "data": args.name or args.data, "batch": args.batch, "seed": args.seed,
+        "chance": 1 / (2 * len(deal.banks.watch_privacy) - 1),
         "hardware": hardware(device), "commit": commit(), "versions": versions(),
     }  # fmt: skip
     found = []
