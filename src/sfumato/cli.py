@@ -296,7 +296,12 @@ def claims(
     only: Annotated[list[str] | None, typer.Option("--only", help="such as S5; repeat to name several")] = None,
     run: Annotated[bool, typer.Option("--run", help="train and judge what is missing first")] = False,
     seeds: Annotated[int, typer.Option(min=1, help="with --run: trainings of every trial; one decides nothing")] = 3,
-    lanes: Annotated[int, typer.Option(min=1, help="with --run: processes side by side on the one device")] = 1,
+    lanes: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="with --run: processes side by side; one for each CPU core, or one on a GPU, unless given"
+        ),
+    ] = None,
     keep_older: Annotated[
         bool, typer.Option("--keep-older", help="with --run: only what is missing or has not met all attackers yet")
     ] = False,

@@ -12,8 +12,9 @@ from types import ModuleType
 
 import pytest
 
+from sfumato.claims import lanes
 from sfumato.claims.bench import Plan, Trial
-from sfumato.claims.lanes import Foreman, Order, in_lanes_order, run_tasks
+from sfumato.claims.lanes import Foreman, Order, in_lanes_order, run_tasks, usual_lanes
 from sfumato.errors import SfumatoError
 
 
@@ -49,6 +50,23 @@ def test_who_is_free_at_the_end_helps_with_what_is_still_being_done(tmp_path: Pa
     assert foreman.next_order(None) == Order(*tasks[0], 0, assist=True)  # another one, with another task
     assert foreman.next_order(helping) == Order(*tasks[0], 0, assist=True)  # of the second nothing is free any more
     assert foreman.next_order(first) is None and foreman.next_order(second) is None
+
+
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_what_begins_is_told_since_rows_take_minutes(
+    tmp_path: Path, lane_work: ModuleType, lanes: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = lane_work.NotedPlan("first", tmp_path, lanes=lanes)
+    jobs = [(Trial("blur", anonymizer="blur"), 0, [None]), (Trial("blur", anonymizer="blur"), 2, [4.0])]
+    list(run_tasks([(plan, job) for job in jobs], lanes))
+    told = capsys.readouterr()
+    assert told.err.splitlines() == ["1 of 2 begins: blur, seed 0", "2 of 2 begins: blur at 4, seed 2"] and not told.out
+
+
+def test_a_cpu_has_a_lane_for_each_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    for cores, expected in ((1, 1), (2, 2), (64, 4)):
+        monkeypatch.setattr(lanes, "cores", lambda cores=cores: cores)
+        assert usual_lanes("cpu") == expected
 
 
 @pytest.mark.parametrize("lanes", [1, 2])

@@ -16,9 +16,21 @@ import torch
 from sfumato.claims.bench import Desk, Job, Plan
 from sfumato.claims.rows import Row
 from sfumato.commands.console import err, say
+from sfumato.datasets.decoding import cores
 from sfumato.errors import SfumatoError
+from sfumato.training.device import pick_device
 
 Task = tuple[Plan, Job]
+
+
+def usual_lanes(device: str) -> int:
+    """How many processes share a device unless it is said: one for each CPU core, at most four, as each holds torch and all
+    clips; on a GPU one, since how much room there is depends on the trainings.
+
+    >>> 1 <= usual_lanes("cpu") <= 4
+    True
+    """
+    return min(4, cores()) if pick_device(device).type == "cpu" else 1
 
 
 def in_lanes_order(tasks: Sequence[Task]) -> list[Task]:
@@ -94,6 +106,13 @@ class Order(NamedTuple):
     number: int | None = None
     assist: bool = False
 
+    def announce(self, tasks: int) -> None:
+        """What begins, on standard error: some tasks take minutes, and until they are done there is no row to show."""
+        if self.job and self.number is not None and not self.assist:
+            trial, seed, strengths = self.job
+            at = "".join(f" at {strength:g}" for strength in strengths if strength is not None)
+            say(f"{self.number + 1} of {tasks} begins: {trial.name}{at}, seed {seed}", console=err, style="dim")
+
     def left(self) -> Order:
         """The same when one more of its rows is there."""
         trial, seed, strengths = self.job or (None, 0, [])
@@ -149,7 +168,9 @@ def _work(tasks: Sequence[Task], lanes: int) -> Iterator[tuple[Plan, Row | str]]
         plan.prepare()
     if lanes == 1 or not tasks:
         desks = Desks()
-        yield from ((plan, found) for plan, job in tasks for found in desks.rows(plan, job))
+        for number, (plan, job) in enumerate(tasks):
+            Order(plan, job, number).announce(len(tasks))
+            yield from ((plan, found) for found in desks.rows(plan, job))
         return
     foreman = Foreman(plans, tasks)
     crew = [_begin(lanes) for _ in range(lanes)]
@@ -167,6 +188,8 @@ def _work(tasks: Sequence[Task], lanes: int) -> Iterator[tuple[Plan, Row | str]]
                 lane.order = lane.order.left()
                 continue
             lane.order = foreman.next_order(lane.order)
+            if lane.order:
+                lane.order.announce(len(tasks))
             with suppress(BrokenPipeError):  # it broke down just now, which is seen when it is listened to
                 lane.line.send(lane.order)
             if lane.order is None:

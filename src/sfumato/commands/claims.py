@@ -10,6 +10,7 @@ from typing import Any
 
 from rich.table import Table
 
+from sfumato.claims.lanes import usual_lanes
 from sfumato.claims.ledger import load_ledger
 from sfumato.claims.results import check_trials, gather, run_claims
 from sfumato.claims.verdict import Judgement, decide
@@ -37,7 +38,7 @@ PREFACE = (
 
 
 def show_claims(
-    only: Sequence[str], *, run: bool, seeds: int, device: str, lanes: int, keep_older: bool, runs: Path,
+    only: Sequence[str], *, run: bool, seeds: int, device: str, lanes: int | None, keep_older: bool, runs: Path,
     json_file: Path | None, page: Path | None, report: Path | None,
 ) -> None:  # fmt: skip
     """Run what is asked for, then print every verdict with its numbers."""
@@ -48,6 +49,7 @@ def show_claims(
     check_trials(ledger, root)
     asked = ledger.find(list(only))
     if run:
+        lanes = lanes or usual_lanes(device)
         told = run_claims(asked, ledger, root, runs, seeds=seeds, device=device, lanes=lanes, keep_older=keep_older)
         for line in told:
             say(line)
