@@ -324,6 +324,21 @@ def test_all_attackers_of_a_laptop_do_not_outdo_some_of_a_gpu(place: Path, grown
     assert gather(grown, place)["plain", "residual", "the same"].values == (0.9,)
 
 
+@pytest.mark.parametrize(("data", "counts"), [("theatre:tiny", True), ("theatre:small", False)])
+def test_what_a_laptop_judges_counts_on_data_that_no_gpu_has_judged(
+    place: Path, ledger: Ledger, data: str, counts: bool
+) -> None:
+    one = ledger.tables["one"]
+    both = replace(ledger, tables={"one": one, "other": replace(one, data=data, results="other.csv")})
+    plain, sharp = read_trials(place / "trials.toml")
+    for table, trial, judge in ((one, plain, "standard"), (both.tables["other"], sharp, "tiny")):
+        row = judged(trial.name, judge_models=judge) | about(results.plan_of(table, place), trial, 0, None)
+        write_rows(place / table.results, [row])
+    found = gather(both, place)
+    assert ("plain", "residual", "the same") in found
+    assert (("sharp", "residual", "the same") in found) is counts
+
+
 def test_what_has_not_met_all_attackers_is_run_again(
     place: Path, ledger: Ledger, grown: Ledger, run: Callable[..., int]
 ) -> None:

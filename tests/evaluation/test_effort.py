@@ -68,9 +68,10 @@ def test_more_effort_attacks_with_more_and_never_with_others() -> None:
         assert set(quick) < set(standard) < set(thorough)
         # What repaints people may have written them down elsewhere: also a quick judge asks who decodes.
         assert ("decode-identity-frames" in quick) == ("identity" in usual)
-        # Who is not named may be recognised again, where somebody is to be named at all.
-        assert standard == (*usual, *(["reid-frames"] if "identity" in usual else []))
-        ways = ("transfer", "pretrained", "reconstruct", "decode", "aggregate", "gait")
+        # Frames are looked at longer too; and who is not named may be recognised again, where somebody is to be named at all.
+        people = ["patient-identity-frames", "reid-frames"] if "identity" in usual else []
+        assert standard == (*usual, "patient-frame", *people)
+        ways = ("patient", "transfer", "pretrained", "reconstruct", "decode", "aggregate", "gait")
         plain = [name for name in usual if not name.startswith("decode")]
         assert {f"{way}-{name}" for way in ways for name in plain} < set(thorough)
         assert ("reid" in thorough) == ("identity" in usual) and "ensemble" in thorough

@@ -218,7 +218,7 @@ def test_damaged_or_missing_answers_are_none(tmp_path: Path, answers: Answers) -
 def test_the_attackers_are_on_the_list() -> None:
     everyday = ["frame", "video", "video-placed", "identity", "identity-frames", "identity-placed"]
     assert ATTACKS.names()[:6] == everyday
-    ways = ("transfer", "pretrained", "reconstruct", "decode", "aggregate", "gait")
+    ways = ("patient", "transfer", "pretrained", "reconstruct", "decode", "aggregate", "gait")
     by_others = [exam.name for exam in ARCHITECTURES]
     others = [f"{how}-{name}" for how in ways for name in everyday] + by_others
     others += [f"pretrained-{name}" for name in by_others]

@@ -31,7 +31,8 @@ def test_attackers_see_single_frames_and_the_action_whole_clips(
     monkeypatch.setattr(known, "sit", pretend(lambda exam, clips: 1.0))
     result = judge(minute, tmp_path).judge([load("blur")], load("identity"))
     assert result.protocol == "frame-level"
-    assert result.models == {"action": "tiny-video", "frame": "tiny-frame", "identity-frames": "tiny-frame"}
+    attackers = ("frame", "identity-frames", "patient-frame", "patient-identity-frames")
+    assert result.models == {"action": "tiny-video"} | dict.fromkeys(attackers, "tiny-frame")
     assert {attack.level for line in result.lines for attack in line.attacks} == {"frame"}
 
 

@@ -220,16 +220,17 @@ def test_attacks_without_labels_are_left_out_and_said_so(minute: TheatreDataset)
     exams, notes = possible_exams(minute, config)
     assert [e.name for e in exams] == [
         "action", "frame", "video", "video-placed", "decode-frame", "identity", "identity-frames", "identity-placed",
-        "decode-identity-frames",
+        "decode-identity-frames", "patient-frame", "patient-identity-frames",
     ]  # fmt: skip
     (note,) = notes
     assert note.startswith("attack 'reid-frames' left out: theatre:small has 1 val persons")
     minute.persons = ()
     exams, notes = possible_exams(minute, config)
-    assert [e.name for e in exams] == ["action", "frame", "video", "video-placed", "decode-frame"]
+    assert [e.name for e in exams] == ["action", "frame", "video", "video-placed", "decode-frame", "patient-frame"]
     assert [note.split(":")[0] for note in notes] == [
         "attack 'identity' left out", "attack 'identity-frames' left out", "attack 'identity-placed' left out",
-        "attack 'decode-identity-frames' left out", "attack 'reid-frames' left out",
+        "attack 'decode-identity-frames' left out", "attack 'patient-identity-frames' left out",
+        "attack 'reid-frames' left out",
     ]  # fmt: skip
 
 

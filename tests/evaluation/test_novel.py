@@ -62,7 +62,7 @@ def test_what_is_new_comes_from_the_other_data_set(
     assert judge.dataset.name == sets[actions_of].name
     result = judge.judge([BLUR], RAW)
     assert result.protocol == kind.name and result.data == sets[actions_of].name
-    assert [attack.attacker for attack in result.lines[1].attacks] == list(ATTRIBUTE_ATTACKS)
+    assert [attack.attacker for attack in result.lines[1].attacks] == [*ATTRIBUTE_ATTACKS, "patient-frame"]
     assert [a.name for a in result.lines[1].attacks[0].attributes] == names(sets[attributes_of])
     (said,) = [note for note in result.notes if note.startswith("new to an anonymizer made on theatre:small:")]
     assert ("actions" in said) == (actions_of == "other") and ("attributes" in said) == (attributes_of == "other")

@@ -63,7 +63,7 @@ def test_it_asks_exactly_about_scene_and_object(
     own = minute.attributes
     result = ospar(minute, tmp_path).judge([], RAW)
     # Two actions; eight scenes and six objects. Nobody asks who it is.
-    attackers = ("frame", "video", "video-placed", "decode-frame")
+    attackers = ("frame", "video", "video-placed", "decode-frame", "patient-frame")
     assert sat == [("action", (2,)), *((name, (8, 6)) for name in attackers)]
     assert (result.protocol, result.data) == ("ospar", "theatre:small")
     (line,) = result.lines

@@ -117,16 +117,16 @@ def gather(ledger: Ledger, root: Path) -> Found:
     """What all tables of the ledger say about their trials as these are described now: older settings do not count.
 
     Nor does a row of which there is a newer one, also where the newer one could not measure something; nor what a laptop's
-    networks have judged, where a GPU's have judged too: a trial's seeds must have one judge, and so must two trials. Rows
-    that have not met all attackers count, and say so, until there is one of their trial that has.
+    networks have judged, where a GPU's have judged the same data too: a trial's seeds must have one judge, and so must two
+    trials, which are never of two data sets. Rows that have not met all attackers count, and say so, until there is one of
+    their trial that has.
     """
     current = {name: _current(table, root) for name, table in ledger.tables.items()}
-    of_videos = [row for name, rows in current.items() if not ledger.tables[name].encoder for row in rows]
-    strong = not all(map(_by_a_laptop, of_videos))
+    strong = {ledger.tables[name].data for name, rows in current.items() if not all(map(_by_a_laptop, rows))}
     rows: list[Row] = []
     for name, table in ledger.tables.items():
         # Features have one judge, on any device.
-        judged = [row for row in current[name] if table.encoder or not (strong and _by_a_laptop(row))]
+        judged = [row for row in current[name] if table.encoder or not (table.data in strong and _by_a_laptop(row))]
         rows += {(*_judged_trial(row), row["seed"]): row for row in _most_attacked(judged, table)}.values()
     return evidence(rows)
 

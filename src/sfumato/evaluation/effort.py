@@ -14,6 +14,8 @@ from sfumato.evaluation.attacks.reid import REID, REID_FRAMES
 # What a laptop can afford. Of those that name people each is the strongest one somewhere: single frames give a blurred
 # person away, where things are a sparse picture, and who decodes first a repainted one.
 QUICK_ATTACKS = ("frame", "video-placed", "identity-frames", "identity-placed", "decode-identity-frames")
+# Who looks at single frames, but four times as long: a curve ends flat however much a longer training would find.
+PATIENT_ATTACKS = ("patient-frame", "patient-identity-frames")
 STANDARD = "standard"
 
 
@@ -28,7 +30,9 @@ class Effort:
 EFFORTS = {
     "quick": Effort("the attackers that are the strongest most often, half as long", 0.5),
     STANDARD: Effort(
-        "the attackers of the protocol, and where they name people one who recognises strangers again", 1.0
+        "the attackers of the protocol, two of them four times as long too, and where they name people one who recognises "
+        "strangers again",
+        1.0,
     ),
     "thorough": Effort("every attacker there is, six architectures more, twice as long, and all of them together", 2.0),
 }
@@ -55,8 +59,13 @@ def attacks_of(effort: str, usual: Sequence[str]) -> tuple[str, ...]:
     """
     find_effort(effort)
     names_people = any(name.startswith("identity") for name in usual)
-    if effort == STANDARD:  # who is not named may be recognised again
-        return (*usual, REID_FRAMES.name) if names_people else tuple(usual)
+    if effort == STANDARD:
+        patient = [name for name in PATIENT_ATTACKS if name.removeprefix("patient-") in usual]
+        return (
+            *usual,
+            *patient,
+            *([REID_FRAMES.name] if names_people else []),
+        )  # who is not named may be recognised again
     if effort == "quick":
         return tuple(name for name in usual if name in QUICK_ATTACKS) or tuple(usual)
     every = ((family.name, exam) for family in FAMILIES for exam in family.make())

@@ -45,7 +45,8 @@ def _named(who: Sequence[str]) -> str:
 
 
 def effort_notes(lines: Sequence[Line], epochs: int) -> list[str]:
-    """Whose validation score still rose in the last quarter of the epochs: more effort might have found more.
+    """Whose validation score still rose in the last quarter of the epochs: more effort might have found more. Where it rose no
+    more that is not ruled out: learning rates fall to nothing, so that curves end flat (`attacks/patient.py`).
 
     >>> effort_notes(result.lines, result.epochs)
     ['blur: more epochs might have helped frame, whose validation score rose by 0.04 in the last quarter of them']

@@ -85,8 +85,9 @@ class Measure:
 class AttackResult:
     """One attacker against one anonymizer. `curve`: its validation score after every epoch, per seed.
 
-    late_gain: what the last quarter of the epochs added to the best validation score, over seeds; about 0 says that more
-    epochs would not have helped. NaN where there were too few to tell.
+    late_gain: what the last quarter of the epochs added to the best validation score, over seeds. Where it is large more
+    epochs would have helped; where it is 0 they may have all the same, as the rate falls to nothing. NaN where there were
+    too few to tell.
     """
 
     attacker: str

@@ -7,6 +7,7 @@ from sfumato.evaluation.attacks.decode import DECODE
 from sfumato.evaluation.attacks.ensemble import ENSEMBLE
 from sfumato.evaluation.attacks.face import FACE, FACE_PHOTOS, by_weights
 from sfumato.evaluation.attacks.gait import GAIT
+from sfumato.evaluation.attacks.patient import PATIENT
 from sfumato.evaluation.attacks.pretrained import PRETRAINED
 from sfumato.evaluation.attacks.reconstruct import RECONSTRUCT
 from sfumato.evaluation.attacks.reid import REID, REID_FRAMES
@@ -17,7 +18,7 @@ from sfumato.registry import Registry, unknown_name
 
 ATTACKS: Registry[Exam] = Registry("attack")
 for _attack in (
-    *EVERYDAY, *TRANSFER, *PRETRAINED, *RECONSTRUCT, *DECODE, REID, REID_FRAMES, FACE, FACE_PHOTOS, *AGGREGATE, *GAIT,
+    *EVERYDAY, *PATIENT, *TRANSFER, *PRETRAINED, *RECONSTRUCT, *DECODE, REID, REID_FRAMES, FACE, FACE_PHOTOS, *AGGREGATE, *GAIT,
     *ARCHITECTURES, ENSEMBLE,
 ):  # fmt: skip
     ATTACKS.add(_attack.name, _attack.summary, lambda attack=_attack: attack)
@@ -25,7 +26,7 @@ for _attack in (
 # Several attackers under one name.
 FAMILIES: Registry[tuple[Exam, ...]] = Registry("attack")
 for _name, _family in {
-    "transfer": TRANSFER, "pretrained": PRETRAINED, "reconstruct": RECONSTRUCT, "decode": DECODE,
+    "patient": PATIENT, "transfer": TRANSFER, "pretrained": PRETRAINED, "reconstruct": RECONSTRUCT, "decode": DECODE,
     "aggregate": AGGREGATE, "gait": GAIT,
 }.items():  # fmt: skip
     FAMILIES.add(_name, f"all {len(_family)} attackers {_name}-…", lambda family=_family: family)
