@@ -94,7 +94,7 @@ def test_known_answers(footage: Path, tmp_path: Path, trained: list[str]) -> Non
     assert linking.score.chance == pytest.approx(1 / RECORDINGS) and linking.recordings == RECORDINGS
     assert strangers.recordings == 9  # the quarter of them that nobody was trained on
     assert linking.persons == strangers.persons == 0  # recordings stand for people of whom nobody is named
-    assert trained == ["identity-frames", "reid-frames"]  # raw video once, not twice
+    assert trained == ["identity-frames", "reid-frames", "patient-identity-frames"]  # raw video once, not twice
     assert open_.not_tested[:2] == [
         "Whether actions stay recognisable: there are no labels of it.",
         "Private attributes, such as gender or age: there are no labels of it.",
@@ -110,7 +110,7 @@ def test_known_answers(footage: Path, tmp_path: Path, trained: list[str]) -> Non
         f"9 recordings are too few for a conclusion about {strangers.title}: give at least"
     )
     assert strangers.needed >= 80  # a quarter of them is asked about, and 20 must be
-    assert len(trained) == 4
+    assert len(trained) == 6
 
 
 def test_as_many_recordings_are_used_as_are_asked_for(
@@ -153,8 +153,8 @@ def test_from_end_to_end_and_again_without_training(
     run = sfumato(*command, "--json", data, "--report", page)
     assert run.code == 0, run
     # Persons have names here, so that nobody asks about recordings.
-    assert trained == ["action", "frame", "identity-frames"] * 2
-    assert run.err.splitlines()[-1] == "[6/6] downsample:factor=2: identity-frames"
+    assert trained == ["action", "frame", "identity-frames", "patient-frame", "patient-identity-frames"] * 2
+    assert run.err.splitlines()[-1] == "[10/10] downsample:factor=2: patient-identity-frames"
     assert f"result: {data}" in run.out and f"report: {page}" in run.out
     found = Certificate.load(data)
     assert [f.name for f in found.findings] == ["identity", "hat"]
@@ -168,7 +168,7 @@ def test_from_end_to_end_and_again_without_training(
     assert files(tmp_path / "out") == ["c.html", "c.json"]
 
     again = sfumato(*command)
-    assert again.code == 0 and len(trained) == 6
+    assert again.code == 0 and len(trained) == 10
     assert "not saved: add --report FILE.html or --json FILE" in again.err and found.headline in again.out
 
 
@@ -200,7 +200,8 @@ def test_what_one_recording_alone_shows_is_too_rare(footage: Path) -> None:
 def test_labels_without_persons_leave_identity_to_recordings(footage: Path, tmp_path: Path, trained: list[str]) -> None:
     labels = write_labels(footage / "hats.csv", hat=lambda n: "ny"[n // 3 % 2], split=part)
     found = certified(Constant(), footage, tmp_path, labels)
-    assert trained == ["frame", "frame", "identity-frames", "reid-frames", "identity-frames", "reid-frames"]
+    linking = ["identity-frames", "reid-frames", "patient-identity-frames"]
+    assert trained == [*(["frame", "patient-frame"] * 2), *(linking * 2)]
     assert [f.target for f in found.findings] == ["identity", "re-identification", "attributes"]
     assert found.utility.kept.verdict == "not tested" and found.recordings == RECORDINGS
     assert "Whether actions stay recognisable: there are no labels of it." in found.not_tested
@@ -264,7 +265,7 @@ def test_ctrl_c_keeps_finished_trainings(
     assert len(files(tmp_path)) == 1
     monkeypatch.setattr(known, "sit", counted)
     assert sfumato(*command).code == 0
-    assert trained == ["identity-frames", "reid-frames"]
+    assert trained == ["identity-frames", "reid-frames", "patient-identity-frames"]
 
 
 def test_a_certificate_is_read_again_and_an_edited_one_is_not(

@@ -375,7 +375,7 @@ def test_ospar_attacks_scene_and_object_and_nobody(
         "judge", "identity", "--protocol", "ospar", "--runs", tmp_path / "runs", "--json", tmp_path / "o.json"
     )
     assert run.code == 0
-    assert trained == ["action", "frame", "video", "video-placed", "decode-frame"]
+    assert trained == ["action", "frame", "video", "video-placed", "decode-frame", "patient-frame"]
     assert "protocol ospar" in run.out and "Identity" not in run.out
     result = Result.load(tmp_path / "o.json")
     assert result.protocol == "ospar"

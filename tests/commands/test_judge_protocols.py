@@ -28,15 +28,23 @@ def quick(monkeypatch: pytest.MonkeyPatch, minute_theatre: None) -> None:
 
 
 BOTH = "theatre:small + theatre:small-novel"
-ATTRIBUTES = ["frame", "video", "video-placed", "decode-frame"]
+ATTRIBUTES = ["frame", "video", "video-placed", "decode-frame", "patient-frame"]
 CASES = [
     ("cross-dataset", BOTH, ATTRIBUTES),
     ("novel", "theatre:small", ATTRIBUTES),
     # What these two ask and of whom, tests/evaluation/test_novel.py shows of both.
     pytest.param("novel-actions", BOTH, ATTRIBUTES, marks=pytest.mark.nightly),
     pytest.param("novel-attributes", "theatre:small", ATTRIBUTES, marks=pytest.mark.nightly),
-    ("frame-level", "theatre:small", ["frame", "identity-frames", "reid-frames"]),
-    ("redressed", "theatre:small", ["identity", "identity-frames", "identity-placed", "reid", "reid-frames"]),
+    (
+        "frame-level",
+        "theatre:small",
+        ["frame", "identity-frames", "patient-frame", "patient-identity-frames", "reid-frames"],
+    ),
+    (
+        "redressed",
+        "theatre:small",
+        ["identity", "identity-frames", "identity-placed", "reid", "reid-frames", "patient-identity-frames"],
+    ),
 ]
 
 
@@ -52,7 +60,8 @@ def test_every_protocol_works(
     assert result.protocol == protocol and f"protocol {protocol}" in " ".join(run.out.split())
     assert [line.anonymizer for line in result.lines] == ["identity", "blur"]
     assert [attack.attacker for attack in result.lines[1].attacks] == attacks
-    assert all(len(curve) == 1 for attack in result.lines[1].attacks for curve in attack.curve)
+    for attack in result.lines[1].attacks:
+        assert {len(curve) for curve in attack.curve} == {4 if attack.attacker.startswith("patient-") else 1}
     assert sfumato(*command).code == 0 and len(trained) == 2 * (1 + len(attacks))  # nothing is trained twice
 
 

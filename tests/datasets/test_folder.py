@@ -110,4 +110,4 @@ def test_a_path_without_its_kind_is_answered_with_the_data_set_it_looks_like(
     ):  # fmt: skip
         assert meant(name) == f"did you mean '{kind}'? others: sfumato list datasets"
     for name in ("nothing", "nowhere", ""):
-        assert "all 29: sfumato list datasets" in meant(name)
+        assert "all 31: sfumato list datasets" in meant(name)
