@@ -324,12 +324,19 @@ def test_all_attackers_of_a_laptop_do_not_outdo_some_of_a_gpu(place: Path, grown
     assert gather(grown, place)["plain", "residual", "the same"].values == (0.9,)
 
 
-@pytest.mark.parametrize(("data", "counts"), [("theatre:tiny", True), ("theatre:small", False)])
+@pytest.mark.parametrize(
+    ("data", "encoder", "counts"),
+    [
+        ("theatre:tiny", "", True),
+        ("theatre:small", "", False),
+        ("theatre:small", "encoder", True),
+    ],  # features: one judge
+)
 def test_what_a_laptop_judges_counts_on_data_that_no_gpu_has_judged(
-    place: Path, ledger: Ledger, data: str, counts: bool
+    place: Path, ledger: Ledger, data: str, encoder: str, counts: bool
 ) -> None:
-    one = ledger.tables["one"]
-    both = replace(ledger, tables={"one": one, "other": replace(one, data=data, results="other.csv")})
+    one = replace(ledger.tables["one"], encoder=encoder)
+    both = replace(ledger, tables={"one": one, "other": replace(one, data=data, results="other.csv", encoder="")})
     plain, sharp = read_trials(place / "trials.toml")
     for table, trial, judge in ((one, plain, "standard"), (both.tables["other"], sharp, "tiny")):
         row = judged(trial.name, judge_models=judge) | about(results.plan_of(table, place), trial, 0, None)

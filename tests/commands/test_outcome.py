@@ -32,11 +32,12 @@ def test_an_f_b_that_never_read_anything_is_told(
     watched = {"L1": 0.4, "shown": 0.2, "L_T": 1.0, "action": 0.5}
     row = {"f_B": "r3d-18", "task": "labels", "chance": 0.7, "raw": raw, "in training": trained, "fresh": 0.7}
     labelled = {**row, "f_B": "resnet-18", "in training": None}  # nobody was trained against that one
-    audit = [{**each, "verdict": "inconclusive"} for each in (row, labelled)]
+    audit = [{**each, "verdict": "inconclusive"} for each in (row, row, labelled)]  # of two f_B it is said once
     run.save_result({"watched": watched, "audit": audit, "trained_parameters": 1, "guessing": {"L_T": math.log(10)}})
     show_run(run)
     said = " ".join("".join(capsys.readouterr()).split())
     assert (f"f_B hardly read anything, of raw video neither ({raw:.0%}, guessing 70%)" in said) is told
+    assert said.count("give f_B more opponent_steps") == told
 
 
 @pytest.mark.parametrize(("config", "told"), [({"audit_steps": 200}, True), ({"audit_steps": 0}, False), ({}, False)])

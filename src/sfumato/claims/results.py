@@ -122,7 +122,8 @@ def gather(ledger: Ledger, root: Path) -> Found:
     their trial that has.
     """
     current = {name: _current(table, root) for name, table in ledger.tables.items()}
-    strong = {ledger.tables[name].data for name, rows in current.items() if not all(map(_by_a_laptop, rows))}
+    of_videos = [(table, current[name]) for name, table in ledger.tables.items() if not table.encoder]
+    strong = {table.data for table, rows in of_videos if not all(map(_by_a_laptop, rows))}
     rows: list[Row] = []
     for name, table in ledger.tables.items():
         # Features have one judge, on any device.

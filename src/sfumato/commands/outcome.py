@@ -71,11 +71,11 @@ def _show_audit(rows: Sequence[Mapping[str, Any]], *, asked: bool) -> None:
             "A fresh attacker learnt less than guessing gives or than the f_B it should outdo, so that what it does not read "
             "says nothing; give it more audit_steps"
         )
-    for row in filter(idle, rows):
+    if read := [f"{_percent(row['raw'])}, guessing {_percent(row['chance'])}" for row in rows if idle(row)]:
         say(
-            f"f_B hardly read anything, of raw video neither ({_percent(row['raw'])}, guessing {_percent(row['chance'])}): "
-            "f_A had next to no opponent, and what it hides is not f_B's doing; give f_B more opponent_steps, a higher "
-            "budget_rate or other budget_models (a tiny-frame with budget_norm=batch at budget_rate=1e-3 learned soonest here)"
+            f"f_B hardly read anything, of raw video neither ({'; '.join(dict.fromkeys(read))}): f_A had next to no opponent, "
+            "and what it hides is not f_B's doing; give f_B more opponent_steps, a higher budget_rate or other budget_models "
+            "(a tiny-frame with budget_norm=batch at budget_rate=1e-3 learned soonest here)"
         )
 
 

@@ -92,7 +92,7 @@ PRESETS = {
 PRESETS["small-scenes"] = replace(
     PRESETS["small"], summary="the same clips as small, scene and object are private", attributes=(_SCENE, _OBJECT)
 )
-# Two CPU cores train and judge an anonymizer of thumbnails in minutes, and small networks read as much of them as of `small`.
+# Two CPU cores train and judge an anonymizer of thumbnails in minutes.
 PRESETS["tiny"] = replace(PRESETS["small"], summary="small as thumbnails, for two CPU cores", side=32)
 PRESETS["tiny-novel"] = replace(PRESETS["small-novel"], summary="what small-novel is to small, for tiny", side=32)
 PRESETS["small-unseen"] = replace(PRESETS["small"], summary=PRESETS["unseen"].summary, action_names=None, unseen=True)

@@ -61,11 +61,8 @@ def attacks_of(effort: str, usual: Sequence[str]) -> tuple[str, ...]:
     names_people = any(name.startswith("identity") for name in usual)
     if effort == STANDARD:
         patient = [name for name in PATIENT_ATTACKS if name.removeprefix("patient-") in usual]
-        return (
-            *usual,
-            *patient,
-            *([REID_FRAMES.name] if names_people else []),
-        )  # who is not named may be recognised again
+        strangers = [REID_FRAMES.name] if names_people else []  # who is not named may be recognised again
+        return (*usual, *patient, *strangers)
     if effort == "quick":
         return tuple(name for name in usual if name in QUICK_ATTACKS) or tuple(usual)
     every = ((family.name, exam) for family in FAMILIES for exam in family.make())
