@@ -1,7 +1,7 @@
 """The everyday attackers with four times the epochs.
 
 Pictures that were made to mislead an adversary can be read, only not soon: of ten people behind a U-Net that had beaten
-SPAct's f_B a tiny network named 37% after 20 epochs and 66% after 80 (of raw video 86 and 90). The learning curve of the
+SPAct's f_B a tiny network named 44% after 20 epochs and 65% after 80 (of raw video 86 and 90). The learning curve of the
 shorter training does not show it: the rate falls to nothing over the epochs, so that every curve ends flat.
 """
 
